@@ -1,9 +1,9 @@
 """Names the likely cause of a slowdown or a gain from what differs in the machine code, by stated rules.
 
 Each rule looks at both sides of a kernel and gives a sentence on what it found, or nothing. The sentence holds figures
-of both sides, so that it is true whatever the cause is. The first rule whose finding fits the verdict names the cause.
-What was declared comes first, then what few changes of a source can bring about, last what many can. docs/explain.md
-lists the rules.
+of both sides, so that it is true whatever the cause is. The first cause that fits the verdict is the likely one. What
+was declared comes first, then what few changes of a source can bring about, last what many can. docs/explain.md lists
+the rules.
 """
 
 from __future__ import annotations
@@ -87,18 +87,18 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
-    """A difference that may change a kernel's time. ``sentence``: with figures of both sides. ``rule``: its name."""
+class Cause:
+    """Difference that may change a kernel's time. ``sentence``: with figures of both sides. ``rule``: its name."""
 
     sentence: str
     effect: Effect
     rule: str = ""
 
 
-Find = Callable[[KernelSide, KernelSide], Finding | None]
+Rule = Callable[[KernelSide, KernelSide], Cause | None]
 
 
-def by_growth(old: float, new: float, grown: str, shrunk: str, figures: str = "") -> Finding | None:
+def by_growth(old: float, new: float, grown: str, shrunk: str, figures: str = "") -> Cause | None:
     """Find a figure that costs time where it grows: a sentence for each direction, nothing where it is the same.
 
     ``figures``: of both sides, which follow the sentence.
@@ -106,10 +106,10 @@ def by_growth(old: float, new: float, grown: str, shrunk: str, figures: str = ""
     if new == old:
         return None
     sentence, effect = (grown, Effect.SLOWER) if new > old else (shrunk, Effect.FASTER)
-    return Finding(sentence=f"{sentence}: {figures}" if figures else sentence, effect=effect)
+    return Cause(sentence=f"{sentence}: {figures}" if figures else sentence, effect=effect)
 
 
-def by_loss(old: float, new: float, lost: str, won: str, figures: str) -> Finding | None:
+def by_loss(old: float, new: float, lost: str, won: str, figures: str) -> Cause | None:
     """Find a figure that costs time where it falls."""
     return by_growth(new, old, lost, won, figures)
 
@@ -123,7 +123,7 @@ GLOBAL, SHARED = ("global load", "global store"), ("shared load", "shared store"
 Cost = Callable[[Access, Sequence[int]], int | None]
 
 
-def coalescing(old: KernelSide, new: KernelSide) -> Finding | None:
+def coalescing(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find loads or stores of global memory whose warps touch more sectors for the same bytes."""
     for kind in reversed(GLOBAL):
         before, after = (_worst(*sides, kind, sectors, by_bytes=True) for sides in ((old, new), (new, old)))
@@ -138,7 +138,7 @@ def coalescing(old: KernelSide, new: KernelSide) -> Finding | None:
     return None
 
 
-def bank_conflicts(old: KernelSide, new: KernelSide) -> Finding | None:
+def bank_conflicts(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find accesses to shared memory whose threads meet in one bank more often."""
     for kind in SHARED:
         before, after = (_worst(*sides, kind, bank_ways) for sides in ((old, new), (new, old)))
@@ -173,7 +173,7 @@ def _unknown(side: KernelSide, kind: str) -> tuple[int, int]:
     return sum(each.count for each in own if each.steps is None), sum(each.count for each in own)
 
 
-def width(old: KernelSide, new: KernelSide, kinds: Sequence[str] = GLOBAL) -> Finding | None:
+def width(old: KernelSide, new: KernelSide, kinds: Sequence[str] = GLOBAL) -> Cause | None:
     """Find accesses that move fewer bytes each; the compiler joins those to shared memory where it unrolls loops."""
     for kind in kinds:
         both = [_by_width(side, kind) for side in (old, new)]
@@ -194,7 +194,7 @@ def _by_width(side: KernelSide, kind: str) -> Mapping[int, int]:
     return widths
 
 
-def more_accesses(old: KernelSide, new: KernelSide) -> Finding | None:
+def more_accesses(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find more loads or stores in a turn of a main loop that does the same arithmetic."""
     bodies = old.main_body, new.main_body
     turns = [work({kind: n for kind, n in body.items() if not kind.startswith(GLOBAL)}) for body in bodies]
@@ -216,16 +216,16 @@ MORE_ARITHMETIC = 1.03  # more arithmetic than this times as much is a cause
 PADDING = 0.75  # rows that lose their padding keep at least this share of their bytes
 
 
-def flags(old: KernelSide, new: KernelSide) -> Finding | None:
+def flags(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find flags of nvcc that only one side is compiled with."""
     if list(old.flags) == list(new.flags):
         return None
     gone, came = ([flag for flag in a if flag not in b] for a, b in ((old.flags, new.flags), (new.flags, old.flags)))
     parts = [f"{' '.join(came)} came"] * bool(came) + [f"{' '.join(gone)} went"] * bool(gone)
-    return Finding(sentence=f"nvcc's flags changed: {', '.join(parts) or 'their order'}", effect=Effect.EITHER)
+    return Cause(sentence=f"nvcc's flags changed: {', '.join(parts) or 'their order'}", effect=Effect.EITHER)
 
 
-def launch(old: KernelSide, new: KernelSide) -> Finding | None:
+def launch(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find another number of threads in a block, or of blocks."""
     if (old.threads, old.blocks) == (new.threads, new.blocks):
         return None
@@ -233,10 +233,10 @@ def launch(old: KernelSide, new: KernelSide) -> Finding | None:
     if new.threads == old.threads:
         size = "a smaller" if new.blocks > old.blocks else "a larger"
         figures = f"a block of as many threads does {size} part of the work: {figures}"
-    return Finding(sentence=f"it is launched differently: {figures}", effect=Effect.EITHER)
+    return Cause(sentence=f"it is launched differently: {figures}", effect=Effect.EITHER)
 
 
-def double_precision(old: KernelSide, new: KernelSide) -> Finding | None:
+def double_precision(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find float64 arithmetic on one side alone."""
     before, after = (side.count("float64", "FMA float64") for side in (old, new))
     if before and after:
@@ -247,7 +247,7 @@ def double_precision(old: KernelSide, new: KernelSide) -> Finding | None:
     return by_growth(before, after, came, f"float64 arithmetic is gone {figures}")
 
 
-def division(old: KernelSide, new: KernelSide) -> Finding | None:
+def division(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find divisions, of integers first, that were not there before."""
     for name in (INTEGER_DIVISION, FLOAT_DIVISION):
         before, after = old.mark(name), new.mark(name)
@@ -258,7 +258,7 @@ def division(old: KernelSide, new: KernelSide) -> Finding | None:
     return None
 
 
-def spills(old: KernelSide, new: KernelSide) -> Finding | None:
+def spills(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find more local memory: registers that are spilled there, or arrays."""
     before, after = old.needs.local_bytes, new.needs.local_bytes
     (loads, stores), (new_loads, new_stores) = ((s.count("local load"), s.count("local store")) for s in (old, new))
@@ -272,7 +272,7 @@ def spills(old: KernelSide, new: KernelSide) -> Finding | None:
     return by_growth(*sizes, cause, "less is spilled to local memory", figures)
 
 
-def smaller_tile(old: KernelSide, new: KernelSide) -> Finding | None:
+def smaller_tile(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find blocks that keep less in shared memory, and do as much less between two barriers of their loop."""
     before, after = old.shared_bytes, new.shared_bytes
     if min(before, after) == 0 or PADDING <= before / after <= 1 / PADDING:
@@ -285,7 +285,7 @@ def smaller_tile(old: KernelSide, new: KernelSide) -> Finding | None:
     return by_loss(before, after, "tiles are smaller", "tiles are larger", figures)
 
 
-def barriers(old: KernelSide, new: KernelSide) -> Finding | None:
+def barriers(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find more barriers for the same work."""
     bodies = old.main_body, new.main_body
     if bool(bodies[0]) != bool(bodies[1]) or not old.code or not new.code:
@@ -299,7 +299,7 @@ def barriers(old: KernelSide, new: KernelSide) -> Finding | None:
     return by_growth(before, after, "more barriers", "fewer barriers", figures)
 
 
-def restrict(old: KernelSide, new: KernelSide) -> Finding | None:
+def restrict(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find loads that the compiler no longer knows to be of data that nothing writes."""
     read_only = [side.mark(READ_ONLY_LOAD) for side in (old, new)]
     plain = [side.mark(PLAIN_LOAD) for side in (old, new)]
@@ -310,7 +310,7 @@ def restrict(old: KernelSide, new: KernelSide) -> Finding | None:
     return by_loss(read_only[0], read_only[1], lost, "the compiler knows now that inputs stay as they are", figures)
 
 
-def unrolling(old: KernelSide, new: KernelSide) -> Finding | None:
+def unrolling(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find a main loop that does less in a turn."""
     before, after = (arithmetic(side.main_body) or work(side.main_body) for side in (old, new))
     if not min(before, after) or 1 / FEWER < before / after < FEWER:
@@ -319,7 +319,7 @@ def unrolling(old: KernelSide, new: KernelSide) -> Finding | None:
     return by_loss(before, after, "the main loop is unrolled less", "the main loop is unrolled more", figures)
 
 
-def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
+def more_arithmetic(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find more arithmetic for the same accesses, in the main loop or, where there is no loop, in the whole code."""
     if not old.code or not new.code or len(old.code.loops) != len(new.code.loops):
         return None
@@ -333,7 +333,7 @@ def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
     return by_growth(before, after, "more arithmetic", "less arithmetic", figures)
 
 
-def occupancy(old: KernelSide, new: KernelSide) -> Finding | None:
+def occupancy(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find another theoretical occupancy, and what limits it."""
     first, second = old.occupancy, new.occupancy
     if not first or not second:
@@ -349,7 +349,7 @@ def occupancy(old: KernelSide, new: KernelSide) -> Finding | None:
     return by_loss(first.share, second.share, "occupancy fell", "occupancy rose", shares)
 
 
-RULES: Mapping[str, Find] = {
+RULES: Mapping[str, Rule] = {
     "flags": flags,
     "launch": launch,
     "double precision": double_precision,
@@ -369,13 +369,13 @@ RULES: Mapping[str, Find] = {
 }
 
 
-def causes(old: KernelSide, new: KernelSide) -> list[Finding]:
+def causes(old: KernelSide, new: KernelSide) -> list[Cause]:
     """List what the rules find between two sides of a kernel, in the rules' order."""
-    findings = ((rule, find(old, new)) for rule, find in RULES.items())
-    return [replace(finding, rule=rule) for rule, finding in findings if finding]
+    known = ((name, rule(old, new)) for name, rule in RULES.items())
+    return [replace(cause, rule=name) for name, cause in known if cause]
 
 
-def likely(findings: Sequence[Finding], *, slower: bool) -> Finding | None:
+def likely(causes: Sequence[Cause], *, slower: bool) -> Cause | None:
     """Return the first cause that fits a case that became slower, or faster; None where there is none."""
     fitting = (Effect.SLOWER if slower else Effect.FASTER, Effect.EITHER)
-    return next((finding for finding in findings if finding.effect in fitting), None)
+    return next((cause for cause in causes if cause.effect in fitting), None)

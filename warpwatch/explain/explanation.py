@@ -15,7 +15,7 @@ from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, 
 from warpwatch.devices.compile.entries import Kernels
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep
-from warpwatch.explain.causes import Finding, KernelSide, causes, likely
+from warpwatch.explain.causes import Cause, KernelSide, causes, likely
 from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
 from warpwatch.revision.commit import CommitCase
@@ -53,8 +53,8 @@ class Explanation:
     code. ``sides``: what was compared, by kernel.
     """
 
-    likely: Finding | None = None
-    causes: tuple[tuple[str, Finding], ...] = ()
+    likely: Cause | None = None
+    causes: tuple[tuple[str, Cause], ...] = ()
     note: str = ""
     besides: str = ""
     sides: Mapping[str, tuple[KernelSide, KernelSide]] = field(default_factory=dict)
