@@ -74,12 +74,10 @@ def sentence(decision: Decision, *, verdict: bool = True) -> str:
 
 def _over_runs(runs: Sequence[RunRecord], value: Callable[[CaseRecord], float | None]) -> dict[str, float]:
     """Median over the runs of a figure of each case, by its id; cases without it are left out."""
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        for name, timed in run.cases.items():
-            if (figure := value(timed)) is not None:
-                values.setdefault(name, []).append(figure)
-    return {name: statistics.median(figures) for name, figures in values.items()}
+    names = dict.fromkeys(name for run in runs for name in run.cases)
+    figures = {name: [value(run.cases[name]) for run in runs if name in run.cases] for name in names}
+    known = {name: [figure for figure in own if figure is not None] for name, own in figures.items()}
+    return {name: statistics.median(own) for name, own in known.items() if own}
 
 
 def medians(runs: Sequence[RunRecord]) -> dict[str, float]:
