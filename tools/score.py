@@ -25,11 +25,11 @@ import numpy as np
 
 from tools.other_rules import RULES, Rule
 from tools.recording import PairRecording, Process, Recording, record, record_pairs, same_code
+from warpwatch.__main__ import run_command
 from warpwatch.catalogue.cases import VENDOR_BLOCK
 from warpwatch.compare.doubts import SAME_CODE
 from warpwatch.compare.saved_self_check import CLASSES
 from warpwatch.compare.with_baseline import MAX_PROCESSES, MIN_GPUS
-from warpwatch.report.terminal import run_command
 from warpwatch.runs.files import chosen_files
 from warpwatch.runs.record import BadRun, RunRecord, read_run
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect

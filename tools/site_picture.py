@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 from tools.workflows import ROOT
 from warpwatch.catalogue.project import find_project
-from warpwatch.cli.report import make_site
+from warpwatch.report.site.render import make_site
 from warpwatch.runs.files import run_files
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -27,7 +27,7 @@ def draw(picture: Path) -> None:
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         site = Path(name) / "site"
-        make_site(project, run_files(project.baselines / "nvidia-h200"), site, "")
+        make_site(project, run_files(project.baselines / "nvidia-h200"), site)
         # The sandbox needs rights that containers do not have; only pages that were just made are opened.
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": 900})

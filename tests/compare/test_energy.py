@@ -12,8 +12,9 @@ import pytest
 
 from tests.checkout import Bench
 from tests.compare.test_with_revision import NAIVE, old  # noqa: F401  # the fixture
+from tests.project import PROJECT
 from warpwatch.compare.energy import PRIOR, energy_effect, lines, millijoules, takes_more
-from warpwatch.report.tables import figures
+from warpwatch.report.tables import tables
 from warpwatch.runs.record import read_run
 from warpwatch.timing.nvml import Clock
 from warpwatch.timing.pair_samples import PairSamples
@@ -77,7 +78,7 @@ def test_a_run_records_energies_and_tables_show_them(old: Bench) -> None:  # noq
     recorded = {name: timed.facts.joules for name, timed in run.cases.items()}
     assert recorded[NAIVE] == 0.05
     assert all((joules is None) is ("-host-" in name) for name, joules in recorded.items())
-    assert figures([run]).joules[NAIVE] == 0.05
+    assert "50.00 mJ" in tables([run], PROJECT)
 
 
 @pytest.mark.slow

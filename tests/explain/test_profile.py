@@ -5,83 +5,53 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from warpwatch.explain import profile as profiling
-from warpwatch.explain.profile import NoProfile, Profile, Side, grown, more_from_memory, profile, read_report
+from warpwatch.explain.profile import NoProfile, Profile, Side, grown, read_report
 
 SIDE = Side(root=Path.cwd(), module="kernels", case="copy-naive-256-1024-float32", image=Path("none"), other=None)
 
 
-@dataclass
 class Metric:
     """A metric of a report. ``at``: its samples by address."""
 
-    value: float
-    at: dict[int, float] = field(default_factory=dict)
-
-    def as_double(self, index: int | None = None) -> float:
-        return self.value if index is None else list(self.at.values())[index]
-
-    def as_uint64(self, index: int) -> int:
-        return list(self.at)[index]
-
-    def num_instances(self) -> int:
-        return len(self.at)
-
-    def has_correlation_ids(self) -> bool:
-        return bool(self.at)
-
-    def correlation_ids(self) -> Metric:
-        return self
+    def __init__(self, value: float, at: Mapping[int, float] | None = None) -> None:
+        self.at = at or {}
+        self.as_double = lambda place=None: value if place is None else list(self.at.values())[place]
+        self.as_uint64 = list(self.at).__getitem__
+        self.num_instances = self.at.__len__
+        self.has_correlation_ids = lambda: bool(self.at)
+        self.correlation_ids = lambda: self
 
 
-@dataclass
-class Source:
-    """A line of a source."""
-
-    name: str
-    number: int
-
-    def file_name(self) -> str:
-        return self.name
-
-    def line(self) -> int:
-        return self.number
-
-
-@dataclass
-class Action:
-    """A launch in a report."""
-
-    metrics: dict[str, Metric]
-    lines: dict[int, Source] = field(default_factory=dict)
-
-    def metric_by_name(self, name: str) -> Metric | None:
-        return self.metrics.get(name)
-
-    def metric_names(self) -> Iterator[str]:
-        return iter(self.metrics)
-
-    def source_info(self, address: int) -> Source | None:
-        return self.lines.get(address)
-
-    def sass_by_pc(self, address: int) -> str:
-        return f"@P0 BRA  `(.L_x_{address})  0x7f00{address:x}"
+def action(metrics: Mapping[str, Metric], lines: Mapping[int, tuple[str, int]] | None = None) -> Any:
+    """Return a launch in a report. ``lines``: file and line by address, where the code says them."""
+    sources = {
+        address: SimpleNamespace(file_name=lambda name=name: name, line=lambda number=number: number)
+        for address, (name, number) in (lines or {}).items()
+    }
+    return SimpleNamespace(
+        metric_by_name=metrics.get,
+        metric_names=metrics.keys,
+        source_info=sources.get,
+        sass_by_pc=lambda address: f"@P0 BRA  `(.L_x_{address})  0x7f00{address:x}",
+    )
 
 
 @dataclass
 class Reader:
     """NVIDIA's reader, with what it reads."""
 
-    actions: Sequence[Action]
+    actions: Sequence[Any]
 
-    def load_report(self, path: str) -> list[Sequence[Action]]:
+    def load_report(self, path: str) -> list[Sequence[Any]]:
         if "broken" in path:
             raise RuntimeError("not a report")
         return [self.actions]
@@ -100,7 +70,7 @@ def test_a_report_is_read_in_units_that_are_shown() -> None:
         stalls("selected"): Metric(9.0, {16: 9.0}),
     }
     other = launch | {"lts__t_sector_hit_rate.pct": Metric(60.0)}
-    found = read_report(Reader([Action(launch, {16: Source("/a/tiled.cu", 12)}), Action(other)]), Path("report"))
+    found = read_report(Reader([action(launch, {16: ("/a/tiled.cu", 12)}), action(other)]), Path("report"))
     assert found.values == {"time": 25.0, "L2 hit rate": 50.0}
     assert found.stalls == {"barrier": 10.0, "selected": 18.0}
     assert found.lines == {"tiled.cu:12": 2.0, "@P0 BRA `(.L_x_32)": 6.0, "@P0 BRA `(.L_x_16)": 2.0}
@@ -119,12 +89,11 @@ def test_what_grew_most_comes_first() -> None:
 
 
 def test_more_bytes_from_memory_are_a_cause() -> None:
-    old = Profile(values={"read from memory": 100.0, "written to memory": 10.0})
-    assert more_from_memory(old, Profile(values={"read from memory": 190.0, "written to memory": 10.0})) == (
-        "more bytes from and to memory: 110.0 -> 200.0 MB"
-    )
-    assert not more_from_memory(old, old)
-    assert not more_from_memory(Profile(values={}), old)
+    old, new = ({"read from memory": read, "written to memory": 10.0} for read in (100.0, 190.0))
+    more = Profile(values=new).more_from_memory(Profile(values=old))
+    assert more == "more bytes from and to memory: 110.0 -> 200.0 MB"
+    assert not Profile(values=old).more_from_memory(Profile(values=old))
+    assert not Profile(values=new).more_from_memory(Profile(values={}))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +116,7 @@ def test_an_ncu_that_makes_no_report_says_why(
     monkeypatch.setattr(profiling, "find_ncu", lambda: str(program))
     monkeypatch.setattr(profiling, "find_reader", lambda: Reader([]))
     with pytest.raises(NoProfile, match=sentence):
-        profile(SIDE, ["copy_naive"])
+        SIDE.profile(["copy_naive"])
 
 
 def test_ncu_leaves_the_clocks_alone_and_is_told_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,9 +128,9 @@ def test_ncu_leaves_the_clocks_alone_and_is_told_the_kernels(tmp_path: Path, mon
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(profiling, "find_ncu", lambda: "ncu")
-    monkeypatch.setattr(profiling, "find_reader", lambda: Reader([Action({"gpu__time_duration.sum": Metric(1000.0)})]))
+    monkeypatch.setattr(profiling, "find_reader", lambda: Reader([action({"gpu__time_duration.sum": Metric(1000.0)})]))
     monkeypatch.setattr(subprocess, "run", run)
-    assert profile(SIDE, ["copy_naive", "f<float>"]).values == {"time": 1.0}
+    assert SIDE.profile(["copy_naive", "f<float>"]).values == {"time": 1.0}
     (command,) = asked
     assert command[command.index("--clock-control") + 1] == "none"
     assert command[command.index("--kernel-name") + 1] == r"regex:^(copy_naive|f<float>)$"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import pytest
@@ -14,36 +15,40 @@ from warpwatch.report.ladder import same_work, share, tables
 from warpwatch.runs.record import BadRun, RunRecord, read_runs
 
 CASES = {case.id: case for case in timed_cases(FAMILIES)}
+TILED = find_case(FAMILIES, "matmul-tiled-16x16-4096x4096x4096-float32")
+
+
+@functools.cache
+def committed() -> list[RunRecord]:
+    """Return the runs of the H200's baseline."""
+    return read_runs(BASELINES / "nvidia-h200")
 
 
 def test_a_share_is_a_ratio_of_times_on_the_same_shape() -> None:
-    case = find_case(FAMILIES, "matmul-tiled-16x16-4096x4096x4096-float32")
-    times = {case.id: 20e-3, "matmul-cublas-vendor-4096x4096x4096-float32": 3e-3}
-    assert share(CASES, case, times) == pytest.approx(0.15)
+    times = {TILED.id: 20e-3, "matmul-cublas-vendor-4096x4096x4096-float32": 3e-3}
+    assert share(CASES, TILED, times) == pytest.approx(0.15)
 
 
 def test_a_share_is_a_ratio_of_bandwidths_where_bytes_are_what_counts() -> None:
     case = find_case(FAMILIES, "transpose-padded-32x32-10000x10000-float32")
     reference = find_case(FAMILIES, case.reference_case)
-    assert share(
-        CASES, case, {case.id: case.work.bytes / 2e12, reference.id: reference.work.bytes / 4e12}
-    ) == pytest.approx(0.5)
+    times = {case.id: case.work.bytes / 2e12, reference.id: reference.work.bytes / 4e12}
+    assert share(CASES, case, times) == pytest.approx(0.5)
 
 
 def test_there_is_no_share_without_a_reference_nor_for_the_host() -> None:
-    case = find_case(FAMILIES, "matmul-tiled-16x16-4096x4096x4096-float32")
-    assert share(CASES, case, {case.id: 1.0}) is None
+    assert share(CASES, TILED, {TILED.id: 1.0}) is None
     serial = find_case(FAMILIES, "matmul-serial-host-128x128x128-float32")
     assert share(CASES, serial, {serial.id: 1.0, "matmul-cublas-vendor-128x128x128-float32": 1.0}) is None
 
 
 @pytest.mark.slow
 def test_the_page_of_results_shows_the_ladders_of_the_committed_runs() -> None:
-    assert tables(read_runs(BASELINES / "nvidia-h200"), FAMILIES) in (ROOT / "docs" / "h200.md").read_text()
+    assert tables(committed(), FAMILIES) in (ROOT / "docs" / "h200.md").read_text()
 
 
 def test_tables_are_made_of_runs_of_the_same_work() -> None:
-    runs = read_runs(BASELINES / "nvidia-h200")
+    runs = committed()
     assert same_work(runs) == runs
     name, timed = next((n, t) for n, t in runs[0].cases.items() if "transpose-naive" in n)
     changed = {**runs[0].cases, name: replace(timed, facts=replace(timed.facts, identity=None))}
@@ -51,7 +56,7 @@ def test_tables_are_made_of_runs_of_the_same_work() -> None:
 
 
 def test_runs_of_some_cases_have_the_tables_of_those() -> None:
-    run = read_runs(BASELINES / "nvidia-h200")[-1]
+    run = committed()[-1]
 
     def of(*words: str) -> RunRecord:
         return replace(run, cases={n: t for n, t in run.cases.items() if any(word in n for word in words)})

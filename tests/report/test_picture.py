@@ -9,18 +9,15 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import BASELINES
+from tests.report.test_ladder import CASES, committed
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.ladder import share
 from warpwatch.report.picture import pictures, shares, spread
 from warpwatch.report.tables import medians
-from warpwatch.runs.record import read_runs
-
-CASES = {case.id: case for case in timed_cases(FAMILIES)}
 
 
 def test_a_rung_has_the_share_of_its_best_block() -> None:
-    times = medians(read_runs(BASELINES / "nvidia-h200"))
+    times = medians(committed())
     matmul = next(family for family in FAMILIES if family.name == "matmul")
     reached = shares(CASES, matmul, "float32", times)
     assert next(iter(reached)) == "128x128x128"
@@ -39,7 +36,7 @@ def test_names_keep_their_distance() -> None:
 @pytest.mark.slow
 def test_a_gpu_may_have_any_name(tmp_path: Path) -> None:
     """matplotlib would read what lies between two dollars as mathematics."""
-    run = read_runs(BASELINES / "nvidia-h200")[-1]
+    run = committed()[-1]
     run = replace(run, gpu=replace(run.gpu, name="$\\frac $ <&>"))
     one = {name: timed for name, timed in run.cases.items() if name.startswith(("transpose", "copy"))}
     (path,) = pictures([replace(run, cases=one)], FAMILIES, tmp_path)
@@ -48,7 +45,7 @@ def test_a_gpu_may_have_any_name(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_family_of_the_readme_is_drawn(tmp_path: Path) -> None:
-    runs = read_runs(BASELINES / "nvidia-h200")
+    runs = committed()
     made, times = pictures(runs, FAMILIES, tmp_path), medians(runs)
     kept = {path.name for path in (BASELINES / "nvidia-h200").glob("*.svg")}
     assert {path.name for path in made} == kept

@@ -23,10 +23,6 @@ GXX = "copy-naive-256: nvcc refuses it\nkernels/copy/naive.cu:12:5: error: expec
 NVCC = 'kernels/copy/naive.cu(9): error: identifier "n" is undefined\n'
 
 
-def lines(message: str) -> list[tuple[str, int]]:
-    return [(fault.place.file, fault.place.line) for fault in reported(message)]
-
-
 def test_a_finding_is_at_its_first_line_and_names_the_other_side() -> None:
     (fault,) = reported(RACE)
     assert (fault.kind, fault.kernel) == ("race", "matmul_tiled")
@@ -50,7 +46,7 @@ def test_a_finding_is_at_its_first_line_and_names_the_other_side() -> None:
     ],
 )
 def test_each_message_with_a_line_is_a_fault(message: str, expected: list[tuple[str, int]]) -> None:
-    assert lines(message) == expected
+    assert [(fault.place.file, fault.place.line) for fault in reported(message)] == expected
 
 
 def found_by(text: str, *tests: str) -> list[tuple[Fault, str]]:

@@ -33,7 +33,7 @@ from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison
 from warpwatch.devices.worker import Kernel
 from warpwatch.report import ladder, picture
 from warpwatch.report import tables as report
-from warpwatch.report.site.material import gather
+from warpwatch.report.site.material import Material
 from warpwatch.report.site.render import render
 from warpwatch.runs.faults import Fault, Place
 from warpwatch.runs.files import run_files
@@ -291,7 +291,7 @@ def kept_beside(nights: Path) -> Path:
 def site_of(path: Path, good: Sequence[Path]) -> None:
     """Make the pages of a run with good nights before it, and compared with a baseline of those."""
     project = replace(PROJECT, root=path.parent, baselines_folder=str(kept_beside(path.parent)))
-    files = render(gather(project, [*good, path]), path.parent / "site")
+    files = render(Material.gather(project, [*good, path]), path.parent / "site")
     print(*files.values())
 
 

@@ -16,7 +16,7 @@ from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.explain.explanation import CaseCode, code_of, explain, own_code
-from warpwatch.explain.profile import NoProfile, Profile, Side, more_from_memory, profile
+from warpwatch.explain.profile import NoProfile, Profile, Side
 from warpwatch.report.explanation import lines_of, profile_lines
 from warpwatch.revision.commit import CommitCase, build_cases, same_files
 from warpwatch.revision.declared import BadRevision
@@ -67,7 +67,7 @@ def run(project: Project, *, name: str, against: str | None, without_ncu: bool, 
         print("no time was measured here; if it is slower:")
     for line in lines_of(explanation):
         print(line)
-    if profiles and not explanation.likely and (more := more_from_memory(*profiles)):
+    if profiles and not explanation.likely and (more := profiles[1].more_from_memory(profiles[0])):
         print(f"likely cause: {more}")
     if profiles:
         for line in profile_lines(case, *profiles, device.peak_bytes_per_second if device else 0.0):
@@ -104,7 +104,7 @@ def _profiles(
         Side(root=project.root, module=project.module, case=case.id, image=after, other=None),
     ]
     symbols = [list(symbols_in(code.image.path, code.kernels.entries).values()) for code in (old[1], new[1])]
-    first, second = map(profile, sides, symbols)
+    first, second = (side.profile(names) for side, names in zip(sides, symbols, strict=True))
     return first, second
 
 

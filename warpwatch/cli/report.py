@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import BadArgument, add_runs
-from warpwatch.report.site.folder import refuse_others, write_site
-from warpwatch.report.site.material import gather
 from warpwatch.report.tables import tables
 from warpwatch.runs.files import chosen_files
 from warpwatch.runs.record import read_run
@@ -35,20 +32,9 @@ def run(project: Project, *, runs: Sequence[Path], html: Path | None, runs_url: 
         raise BadArgument("--runs-url is for the site: give --html FOLDER too")
     paths = chosen_files(runs)
     if html:
-        return make_site(project, paths, html, runs_url)
+        from warpwatch.report.site.render import make_site  # noqa: PLC0415  # Jinja2 is an extra
+
+        make_site(project, paths, html, runs_url)
+        return 0
     print(tables([read_run(path) for path in paths], project))
-    return 0
-
-
-def make_site(project: Project, paths: Sequence[Path], folder: Path, runs_url: str) -> int:
-    """Write the site and say where it begins; returns the exit status. Raises BadRun, ImportError, OSError."""
-    from warpwatch.report.site.render import render  # noqa: PLC0415  # Jinja2 is an extra
-
-    refuse_others(folder)  # before anything is read, which may take a while
-    material = gather(project, paths)
-    for problem in material.problems:
-        print(f"left out: {problem}", file=sys.stderr)
-    files = render(material, folder, runs_url)
-    size = write_site(folder, files)
-    print(f"{len(files)} files, {size / 1e6:.1f} MB: open {folder / 'index.html'}")
     return 0

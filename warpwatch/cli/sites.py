@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(*, folder: Path, gpus: int) -> int:
     """Write the page and say where it is; returns the exit status. Raises BadRun, ImportError or OSError."""
-    from warpwatch.report.site.overview import said_missing, write_overview  # noqa: PLC0415  # Jinja2 is an extra
+    from warpwatch.report.site.render import said_missing, write_overview  # noqa: PLC0415  # Jinja2 is an extra
 
     sites = write_overview(folder, gpus)
     if missing := said_missing(len(sites), gpus):

@@ -1,17 +1,19 @@
 """Names the likely cause of a slowdown or a gain from what differs in the machine code, by stated rules.
 
 Each rule looks at both sides of a kernel and gives a sentence on what it found, or nothing. The sentence holds figures
-of both sides, so that it is true whatever the cause is. The first rule whose finding fits the verdict names the cause.
-What was declared comes first, then what few changes of a source can bring about, last what many can. docs/explain.md
-lists the rules.
+of both sides, so that it is true whatever the cause is. The first cause that fits the verdict is the likely one. What
+was declared comes first, then what few changes of a source can bring about, last what many can. docs/explain.md lists
+the rules.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from math import prod
 
 from warpwatch.catalogue.launches import Launch
@@ -41,7 +43,6 @@ class KernelSide(Kernel):
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
         return prod(self.launch.block)
 
     @property
@@ -86,29 +87,31 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
-    """A difference that may change a kernel's time. ``sentence``: with figures of both sides. ``rule``: its name."""
+class Cause:
+    """Difference that may change a kernel's time. ``sentence``: with figures of both sides. ``rule``: its name."""
 
     sentence: str
     effect: Effect
     rule: str = ""
 
 
-Find = Callable[[KernelSide, KernelSide], Finding | None]
+Rule = Callable[[KernelSide, KernelSide], Cause | None]
 
 
-def by_growth(old: float, new: float, grown: str, shrunk: str) -> Finding | None:
-    """Find a figure that costs time where it grows: one sentence for each direction, nothing where it is the same."""
+def by_growth(old: float, new: float, grown: str, shrunk: str, figures: str = "") -> Cause | None:
+    """Find a figure that costs time where it grows: a sentence for each direction, nothing where it is the same.
+
+    ``figures``: of both sides, which follow the sentence.
+    """
     if new == old:
         return None
-    return (
-        Finding(sentence=grown, effect=Effect.SLOWER) if new > old else Finding(sentence=shrunk, effect=Effect.FASTER)
-    )
+    sentence, effect = (grown, Effect.SLOWER) if new > old else (shrunk, Effect.FASTER)
+    return Cause(sentence=f"{sentence}: {figures}" if figures else sentence, effect=effect)
 
 
-def by_loss(old: float, new: float, lost: str, won: str) -> Finding | None:
-    """Find a figure that costs time where it falls: one sentence for each direction, nothing where it is the same."""
-    return by_growth(new, old, lost, won)
+def by_loss(old: float, new: float, lost: str, won: str, figures: str) -> Cause | None:
+    """Find a figure that costs time where it falls."""
+    return by_growth(new, old, lost, won, figures)
 
 
 # How loads and stores meet memory: coalescing, bank conflicts, width, number
@@ -120,7 +123,7 @@ GLOBAL, SHARED = ("global load", "global store"), ("shared load", "shared store"
 Cost = Callable[[Access, Sequence[int]], int | None]
 
 
-def coalescing(old: KernelSide, new: KernelSide) -> Finding | None:
+def coalescing(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find loads or stores of global memory whose warps touch more sectors for the same bytes."""
     for kind in reversed(GLOBAL):
         before, after = (_worst(*sides, kind, sectors, by_bytes=True) for sides in ((old, new), (new, old)))
@@ -135,21 +138,17 @@ def coalescing(old: KernelSide, new: KernelSide) -> Finding | None:
     return None
 
 
-def bank_conflicts(old: KernelSide, new: KernelSide) -> Finding | None:
+def bank_conflicts(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find accesses to shared memory whose threads meet in one bank more often."""
     for kind in SHARED:
         before, after = (_worst(*sides, kind, bank_ways) for sides in ((old, new), (new, old)))
         if before and after and max(before / after, after / before) >= TWICE:
-            sizes = ""
+            figures = f"{kind}s of a warp took {before:.0f} rounds and take {after:.0f}"
             if old.shared_bytes != new.shared_bytes:
-                sizes = f"; shared memory of a block {old.shared_bytes:,} -> {new.shared_bytes:,} bytes"
-            figures = f"{kind}s of a warp took {before:.0f} rounds and take {after:.0f}{sizes}"
-            return by_growth(
-                before,
-                after,
-                f"bank conflicts, as where rows of shared memory lose their padding: {figures}",
-                f"bank conflicts are gone, as where rows of shared memory are padded: {figures}",
-            )
+                figures += f"; shared memory of a block {old.shared_bytes:,} -> {new.shared_bytes:,} bytes"
+            lost = "bank conflicts, as where rows of shared memory lose their padding"
+            won = "bank conflicts are gone, as where rows of shared memory are padded"
+            return by_growth(before, after, lost, won, figures)
     return None
 
 
@@ -174,17 +173,8 @@ def _unknown(side: KernelSide, kind: str) -> tuple[int, int]:
     return sum(each.count for each in own if each.steps is None), sum(each.count for each in own)
 
 
-def width(old: KernelSide, new: KernelSide) -> Finding | None:
-    """Find accesses to global memory that move fewer bytes each."""
-    return _width(old, new, GLOBAL)
-
-
-def shared_width(old: KernelSide, new: KernelSide) -> Finding | None:
-    """Find accesses to shared memory that move fewer bytes each; the compiler joins them where it unrolls loops."""
-    return _width(old, new, SHARED)
-
-
-def _width(old: KernelSide, new: KernelSide, kinds: Sequence[str]) -> Finding | None:
+def width(old: KernelSide, new: KernelSide, kinds: Sequence[str] = GLOBAL) -> Cause | None:
+    """Find accesses that move fewer bytes each; the compiler joins those to shared memory where it unrolls loops."""
     for kind in kinds:
         both = [_by_width(side, kind) for side in (old, new)]
         if not all(both):
@@ -193,7 +183,7 @@ def _width(old: KernelSide, new: KernelSide, kinds: Sequence[str]) -> Finding | 
         widest = [max(own) for own in both]
         if widest[0] != widest[1] and (means[1] - means[0]) * (widest[1] - widest[0]) > 0:
             figures = " -> ".join(", ".join(f"{n} of {w} bytes" for w, n in sorted(own.items())) for own in both)
-            return by_loss(widest[0], widest[1], f"{kind}s are narrower: {figures}", f"{kind}s are wider: {figures}")
+            return by_loss(widest[0], widest[1], f"{kind}s are narrower", f"{kind}s are wider", figures)
     return None
 
 
@@ -204,7 +194,7 @@ def _by_width(side: KernelSide, kind: str) -> Mapping[int, int]:
     return widths
 
 
-def more_accesses(old: KernelSide, new: KernelSide) -> Finding | None:
+def more_accesses(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find more loads or stores in a turn of a main loop that does the same arithmetic."""
     bodies = old.main_body, new.main_body
     turns = [work({kind: n for kind, n in body.items() if not kind.startswith(GLOBAL)}) for body in bodies]
@@ -214,7 +204,7 @@ def more_accesses(old: KernelSide, new: KernelSide) -> Finding | None:
         before, after = (sum(n for each, n in body.items() if each.startswith(kind)) for body in bodies)
         if max(before, after) > MORE_ACCESSES * min(before, after):
             figures = f"{before} -> {after} {kind}s in a turn of the main loop for the same arithmetic"
-            return by_growth(before, after, f"more accesses: {figures}", f"fewer accesses: {figures}")
+            return by_growth(before, after, "more accesses", "fewer accesses", figures)
     return None
 
 
@@ -226,16 +216,16 @@ MORE_ARITHMETIC = 1.03  # more arithmetic than this times as much is a cause
 PADDING = 0.75  # rows that lose their padding keep at least this share of their bytes
 
 
-def flags(old: KernelSide, new: KernelSide) -> Finding | None:
+def flags(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find flags of nvcc that only one side is compiled with."""
     if list(old.flags) == list(new.flags):
         return None
     gone, came = ([flag for flag in a if flag not in b] for a, b in ((old.flags, new.flags), (new.flags, old.flags)))
     parts = [f"{' '.join(came)} came"] * bool(came) + [f"{' '.join(gone)} went"] * bool(gone)
-    return Finding(sentence=f"nvcc's flags changed: {', '.join(parts) or 'their order'}", effect=Effect.EITHER)
+    return Cause(sentence=f"nvcc's flags changed: {', '.join(parts) or 'their order'}", effect=Effect.EITHER)
 
 
-def launch(old: KernelSide, new: KernelSide) -> Finding | None:
+def launch(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find another number of threads in a block, or of blocks."""
     if (old.threads, old.blocks) == (new.threads, new.blocks):
         return None
@@ -243,10 +233,10 @@ def launch(old: KernelSide, new: KernelSide) -> Finding | None:
     if new.threads == old.threads:
         size = "a smaller" if new.blocks > old.blocks else "a larger"
         figures = f"a block of as many threads does {size} part of the work: {figures}"
-    return Finding(sentence=f"it is launched differently: {figures}", effect=Effect.EITHER)
+    return Cause(sentence=f"it is launched differently: {figures}", effect=Effect.EITHER)
 
 
-def double_precision(old: KernelSide, new: KernelSide) -> Finding | None:
+def double_precision(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find float64 arithmetic on one side alone."""
     before, after = (side.count("float64", "FMA float64") for side in (old, new))
     if before and after:
@@ -257,18 +247,18 @@ def double_precision(old: KernelSide, new: KernelSide) -> Finding | None:
     return by_growth(before, after, came, f"float64 arithmetic is gone {figures}")
 
 
-def division(old: KernelSide, new: KernelSide) -> Finding | None:
+def division(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find divisions, of integers first, that were not there before."""
     for name in (INTEGER_DIVISION, FLOAT_DIVISION):
         before, after = old.mark(name), new.mark(name)
         if before != after:
             kind = "integer divisions or remainders" if name == INTEGER_DIVISION else "divisions of float32 numbers"
             figures = f"{before} -> {after} in the code, each of some twenty instructions"
-            return by_growth(before, after, f"more {kind}: {figures}", f"fewer {kind}: {figures}")
+            return by_growth(before, after, f"more {kind}", f"fewer {kind}", figures)
     return None
 
 
-def spills(old: KernelSide, new: KernelSide) -> Finding | None:
+def spills(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find more local memory: registers that are spilled there, or arrays."""
     before, after = old.needs.local_bytes, new.needs.local_bytes
     (loads, stores), (new_loads, new_stores) = ((s.count("local load"), s.count("local store")) for s in (old, new))
@@ -279,28 +269,23 @@ def spills(old: KernelSide, new: KernelSide) -> Finding | None:
     fewer = new.needs.registers < old.needs.registers
     cause = "registers are spilled" if fewer else "registers or arrays went to local memory"
     sizes = before or loads + stores, after or new_loads + new_stores
-    return by_growth(*sizes, f"{cause}: {figures}", f"less is spilled to local memory: {figures}")
+    return by_growth(*sizes, cause, "less is spilled to local memory", figures)
 
 
-def smaller_tile(old: KernelSide, new: KernelSide) -> Finding | None:
+def smaller_tile(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find blocks that keep less in shared memory, and do as much less between two barriers of their loop."""
     before, after = old.shared_bytes, new.shared_bytes
     if min(before, after) == 0 or PADDING <= before / after <= 1 / PADDING:
         return None
-    phases = [_phase(side.main_body) for side in (old, new)]
+    phases = [work(body) / (body.get("barrier") or math.inf) for body in (old.main_body, new.main_body)]
     if not all(phases) or (phases[0] - phases[1]) * (before - after) <= 0:
         return None
     figures = f"shared memory of a block {before:,} -> {after:,} bytes, and {phases[0]:.0f} -> {phases[1]:.0f}"
     figures += " instructions of arithmetic and of global memory from barrier to barrier"
-    return by_loss(before, after, f"tiles are smaller: {figures}", f"tiles are larger: {figures}")
+    return by_loss(before, after, "tiles are smaller", "tiles are larger", figures)
 
 
-def _phase(body: Mapping[str, int]) -> float:
-    """Return the work that a turn of a loop does between two of its barriers; 0 where it has none."""
-    return work(body) / body["barrier"] if body.get("barrier") else 0.0
-
-
-def barriers(old: KernelSide, new: KernelSide) -> Finding | None:
+def barriers(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find more barriers for the same work."""
     bodies = old.main_body, new.main_body
     if bool(bodies[0]) != bool(bodies[1]) or not old.code or not new.code:
@@ -311,34 +296,30 @@ def barriers(old: KernelSide, new: KernelSide) -> Finding | None:
     before, after = old.count("barrier"), new.count("barrier")
     inside = [side.code.inside.get("barrier", 0) if side.code else 0 for side in (old, new)]
     figures = f"{before} -> {after} in the code, {inside[0]} -> {inside[1]} of them in loops"
-    return by_growth(before, after, f"more barriers: {figures}", f"fewer barriers: {figures}")
+    return by_growth(before, after, "more barriers", "fewer barriers", figures)
 
 
-def restrict(old: KernelSide, new: KernelSide) -> Finding | None:
+def restrict(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find loads that the compiler no longer knows to be of data that nothing writes."""
     read_only = [side.mark(READ_ONLY_LOAD) for side in (old, new)]
     plain = [side.mark(PLAIN_LOAD) for side in (old, new)]
     if (read_only[1] - read_only[0]) * (plain[0] - plain[1]) <= 0 or min(read_only) > 0:
         return None
     figures = f"{read_only[0]} -> {read_only[1]} read-only loads, {plain[0]} -> {plain[1]} plain ones"
-    lost = (
-        f"the compiler cannot tell any more that inputs stay as they are, as `const ... __restrict__` says: {figures}"
-    )
-    return by_loss(read_only[0], read_only[1], lost, f"the compiler knows now that inputs stay as they are: {figures}")
+    lost = "the compiler cannot tell any more that inputs stay as they are, as `const ... __restrict__` says"
+    return by_loss(read_only[0], read_only[1], lost, "the compiler knows now that inputs stay as they are", figures)
 
 
-def unrolling(old: KernelSide, new: KernelSide) -> Finding | None:
+def unrolling(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find a main loop that does less in a turn."""
     before, after = (arithmetic(side.main_body) or work(side.main_body) for side in (old, new))
     if not min(before, after) or 1 / FEWER < before / after < FEWER:
         return None
     figures = f"a turn of it has {before} -> {after} instructions of arithmetic or, without any, of memory"
-    return by_loss(
-        before, after, f"the main loop is unrolled less: {figures}", f"the main loop is unrolled more: {figures}"
-    )
+    return by_loss(before, after, "the main loop is unrolled less", "the main loop is unrolled more", figures)
 
 
-def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
+def more_arithmetic(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find more arithmetic for the same accesses, in the main loop or, where there is no loop, in the whole code."""
     if not old.code or not new.code or len(old.code.loops) != len(new.code.loops):
         return None
@@ -349,10 +330,10 @@ def more_arithmetic(old: KernelSide, new: KernelSide) -> Finding | None:
         return None
     where = "in a turn of the main loop" if old.main_body else "in the code"
     figures = f"{before} -> {after} instructions {where} for the same accesses"
-    return by_growth(before, after, f"more arithmetic: {figures}", f"less arithmetic: {figures}")
+    return by_growth(before, after, "more arithmetic", "less arithmetic", figures)
 
 
-def occupancy(old: KernelSide, new: KernelSide) -> Finding | None:
+def occupancy(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find another theoretical occupancy, and what limits it."""
     first, second = old.occupancy, new.occupancy
     if not first or not second:
@@ -365,10 +346,10 @@ def occupancy(old: KernelSide, new: KernelSide) -> Finding | None:
     }
     why = f", by {figures[limit]}" if limit in figures else f", limited by {limit}"
     shares = f"{first.share:.2f} -> {second.share:.2f}{why}"
-    return by_loss(first.share, second.share, f"occupancy fell: {shares}", f"occupancy rose: {shares}")
+    return by_loss(first.share, second.share, "occupancy fell", "occupancy rose", shares)
 
 
-RULES: Mapping[str, Find] = {
+RULES: Mapping[str, Rule] = {
     "flags": flags,
     "launch": launch,
     "double precision": double_precision,
@@ -381,20 +362,20 @@ RULES: Mapping[str, Find] = {
     "barriers": barriers,
     "restrict": restrict,
     "unrolling": unrolling,
-    "shared width": shared_width,
+    "shared width": partial(width, kinds=SHARED),
     "occupancy": occupancy,
     "more accesses": more_accesses,
     "more arithmetic": more_arithmetic,
 }
 
 
-def causes(old: KernelSide, new: KernelSide) -> list[Finding]:
+def causes(old: KernelSide, new: KernelSide) -> list[Cause]:
     """List what the rules find between two sides of a kernel, in the rules' order."""
-    findings = ((rule, find(old, new)) for rule, find in RULES.items())
-    return [replace(finding, rule=rule) for rule, finding in findings if finding]
+    known = ((name, rule(old, new)) for name, rule in RULES.items())
+    return [replace(cause, rule=name) for name, cause in known if cause]
 
 
-def likely(findings: Sequence[Finding], *, slower: bool) -> Finding | None:
+def likely(causes: Sequence[Cause], *, slower: bool) -> Cause | None:
     """Return the first cause that fits a case that became slower, or faster; None where there is none."""
     fitting = (Effect.SLOWER if slower else Effect.FASTER, Effect.EITHER)
-    return next((finding for finding in findings if finding.effect in fitting), None)
+    return next((cause for cause in causes if cause.effect in fitting), None)

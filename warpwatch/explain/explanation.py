@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -14,7 +15,7 @@ from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, 
 from warpwatch.devices.compile.entries import Kernels
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep
-from warpwatch.explain.causes import Finding, KernelSide, causes, likely
+from warpwatch.explain.causes import Cause, KernelSide, causes, likely
 from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
 from warpwatch.revision.commit import CommitCase
@@ -37,6 +38,11 @@ class CaseCode:
     steps: Sequence[CaseStep | OtherStep]
     identity: Identity
 
+    def read_ahead(self) -> None:
+        """Read the instructions, so that they are in the cache; ``explain`` says what is wrong with them."""
+        with contextlib.suppress(NoDisassembler, CompileError, OSError):
+            read_code(self.image)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
@@ -47,28 +53,24 @@ class Explanation:
     code. ``sides``: what was compared, by kernel.
     """
 
-    likely: Finding | None = None
-    causes: tuple[tuple[str, Finding], ...] = ()
+    likely: Cause | None = None
+    causes: tuple[tuple[str, Cause], ...] = ()
     note: str = ""
     besides: str = ""
     sides: Mapping[str, tuple[KernelSide, KernelSide]] = field(default_factory=dict)
 
     @property
-    def _besides(self) -> list[str]:
-        return [f"{BESIDES}: {self.besides}"] if self.besides else []
-
-    @property
     def sentence(self) -> str:
         """The likely cause and what changed besides machine code in one sentence, or why there is neither."""
-        cause = [f"likely cause: {self.likely.sentence}"] if self.likely else []
-        return "; ".join([*cause, *self._besides]) or self.note or NO_RULE
+        cause = f"likely cause: {self.likely.sentence}" if self.likely else ""
+        return "; ".join(filter(None, [cause, self.besides])) or self.note or NO_RULE
 
     @property
     def summary(self) -> str:
         """Everything that changed and the rules found; else how many instructions and registers there are."""
-        if self.causes or self.besides:
-            return "; ".join([*(cause.sentence for _, cause in self.causes), *self._besides])
-        return self.note or "; ".join(_counts(entry, *sides) for entry, sides in self.sides.items())
+        changed = filter(None, [*(cause.sentence for _, cause in self.causes), self.besides])
+        counts = (_counts(entry, *sides) for entry, sides in self.sides.items())
+        return "; ".join(changed) or self.note or "; ".join(counts)
 
 
 def _counts(entry: str, old: KernelSide, new: KernelSide) -> str:
@@ -96,18 +98,10 @@ def code_of(built: CommitCase) -> CaseCode:
     return other_code(built.other, built.image)
 
 
-def could_read_code(code: CaseCode) -> bool:
-    """Read one side's instructions, so that they are in the cache; tell whether that could be done."""
-    try:
-        return bool(read_code(code.image))
-    except (NoDisassembler, CompileError, OSError):  # ``explain`` says so
-        return False
-
-
 def explain(old: CaseCode, new: CaseCode, arch: str, verdict: Verdict) -> Explanation:
     """Compare both sides of a case, and name the likely cause of its verdict."""
     capability, changed = read_capability(arch), difference(old.identity, new.identity)
-    besides = changed.besides("code")
+    besides = f"{BESIDES}: {others}" if (others := changed.besides("code")) else ""
     try:
         (before, note), (after, _) = (_sides(code, capability) for code in (old, new))
     except (CompileError, DeviceError, OSError) as error:

@@ -2,7 +2,7 @@
 
 ncu replays a kernel several times with other counters each time, so nothing here takes part in a verdict. It leaves the
 clocks as they are, and empties L2 before each replay, as the timer does. ``python -m warpwatch.explain.profile FILE``
-is the process that it watches: FILE holds a pickled ``Side``, which ``profile`` wrote for this process alone.
+is the process that it watches: FILE holds a pickled ``Side``, which ``Side.profile`` wrote for this process alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,14 +67,31 @@ class Side:
     image: Path
     other: OtherKernel | None
 
+    def launch(self) -> None:
+        """Launch the kernels once on random data."""
+        case = find_case(load_project(self.root, self.module).families, self.case)
+        machine = open_device(Settings(kind="gpu"))
+        launch_and_wait(load_side(machine, case, self.image, upload(machine, case, random_inputs(case, 0)), self.other))
 
-def launch(side: Side) -> None:
-    """Launch a side's kernels once on random data."""
-    project = load_project(side.root, side.module)
-    case = find_case(project.families, side.case)
-    machine = open_device(Settings(kind="gpu"))
-    loaded = load_side(machine, case, side.image, upload(machine, case, random_inputs(case, 0)), side.other)
-    launch_and_wait(loaded)
+    def profile(self, symbols: Iterable[str]) -> Profile:
+        """Profile one launch. ``symbols``: of its kernels. Raises NoProfile."""
+        program, reader = find_ncu(), find_reader()
+        with tempfile.TemporaryDirectory(prefix="warpwatch-ncu-") as folder:
+            described, report = Path(folder) / "side", Path(folder) / "report.ncu-rep"
+            described.write_bytes(pickle.dumps(self))
+            names = "|".join(map(re.escape, symbols))
+            command = [
+                program,
+                *("--target-processes", "application-only", "--clock-control", "none", "--cache-control", "all"),
+                *("--kernel-name-base", "mangled", "--kernel-name", f"regex:^({names})$"),
+                *("--section", "SourceCounters", "--metrics", ",".join(metric for _, metric, _, _ in METRICS)),
+                *("--export", str(report), "--force-overwrite"),
+                *(sys.executable, "-P", "-m", "warpwatch.explain.profile", str(described)),
+            ]
+            printed = _run(command, self.root)
+            if not report.is_file():
+                raise NoProfile(f"ncu made no report: {_reason(printed)}")
+            return read_report(reader, report)
 
 
 class NoProfile(Exception):
@@ -93,34 +110,20 @@ class Profile:
     stalls: Mapping[str, float] = field(default_factory=dict)
     lines: Mapping[str, float] = field(default_factory=dict)
 
-
-def profile(side: Side, symbols: Sequence[str]) -> Profile:
-    """Profile one launch of a side. ``symbols``: of its kernels. Raises NoProfile."""
-    program, reader = find_ncu(), find_reader()
-    with tempfile.TemporaryDirectory(prefix="warpwatch-ncu-") as folder:
-        described, report = Path(folder) / "side", Path(folder) / "report.ncu-rep"
-        described.write_bytes(pickle.dumps(side))
-        names = "|".join(map(re.escape, symbols))
-        command = [
-            program,
-            *("--target-processes", "application-only", "--clock-control", "none", "--cache-control", "all"),
-            *("--kernel-name-base", "mangled", "--kernel-name", f"regex:^({names})$"),
-            *("--section", "SourceCounters", "--metrics", ",".join(metric for _, metric, _, _ in METRICS)),
-            *("--export", str(report), "--force-overwrite"),
-            *(sys.executable, "-P", "-m", "warpwatch.explain.profile", str(described)),
-        ]
-        printed = _run(command, side.root)
-        if not report.is_file():
-            raise NoProfile(f"ncu made no report: {_reason(printed)}")
-        return read_report(reader, report)
+    def more_from_memory(self, old: Profile) -> str:
+        """Say that this side moves more bytes from and to memory than the old one, where it does; else nothing."""
+        names = ("read from memory", "written to memory")
+        before, after = (sum(side.values.get(name, 0.0) for name in names) for side in (old, self))
+        more = after > MORE_BYTES * before > 0
+        return f"more bytes from and to memory: {before:,.1f} -> {after:,.1f} MB" if more else ""
 
 
 def find_ncu() -> str:
     """Find ncu. Raises NoProfile."""
-    for program in (shutil.which("ncu"), "/usr/local/cuda/bin/ncu"):
-        if program and Path(program).is_file():
-            return program
-    raise NoProfile(f"there is no ncu (Nsight Compute), so the counters of both sides are not compared: {HOW_NCU}")
+    program = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
+    if not Path(program).is_file():
+        raise NoProfile(f"there is no ncu (Nsight Compute), so the counters of both sides are not compared: {HOW_NCU}")
+    return program
 
 
 def find_reader() -> Any:
@@ -203,14 +206,6 @@ def _place(action: Any, address: int) -> str:
     return re.sub(r"\s+0x[0-9a-f]+$", "", " ".join(str(action.sass_by_pc(address)).split()))  # a branch's own address
 
 
-def more_from_memory(old: Profile, new: Profile) -> str:
-    """Say that the new side moves more bytes from and to memory, where it does; else an empty text."""
-    before, after = (
-        sum(side.values.get(name, 0.0) for name in ("read from memory", "written to memory")) for side in (old, new)
-    )
-    return f"more bytes from and to memory: {before:,.1f} -> {after:,.1f} MB" if after > MORE_BYTES * before > 0 else ""
-
-
 def grown(old: Mapping[str, float], new: Mapping[str, float], count: int = LINES) -> list[tuple[str, float, float]]:
     """List what grew most from old to new, as name, old and new."""
     every = ((name, old.get(name, 0.0), new.get(name, 0.0)) for name in {*old, *new})
@@ -219,7 +214,7 @@ def grown(old: Mapping[str, float], new: Mapping[str, float], count: int = LINES
 
 if __name__ == "__main__":
     try:
-        launch(pickle.loads(Path(sys.argv[1]).read_bytes()))
+        pickle.loads(Path(sys.argv[1]).read_bytes()).launch()
     except Exception:
         traceback.print_exc()
         end_now(1)

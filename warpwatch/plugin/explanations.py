@@ -11,7 +11,7 @@ from warpwatch.compare.comparison import Comparison
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.explain.explanation import BESIDES, CaseCode, could_read_code, explain, other_code, own_code
+from warpwatch.explain.explanation import BESIDES, CaseCode, explain, other_code, own_code
 from warpwatch.report.tables import line, sentence
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -41,7 +41,7 @@ def explain_cases(comparison: Comparison, project: Project, device: DeviceInfo |
             both = other_code(*side), own_code(measured.case, measured.kernel.image)
             calls[name] = functools.partial(_explained, *both, target.arch, decisions[name].verdict)
             codes += both
-    read = {code.image.image_hash: functools.partial(could_read_code, code) for code in codes}
+    read = {code.image.image_hash: code.read_ahead for code in codes}
     steps = len(read)  # many cases have one image, which takes a third of a second to be read
     on_all_cores(read, lambda done, _: progress(done, steps + len(calls)))
     explained = on_all_cores(calls, lambda done, _: progress(steps + done, steps + len(calls)))

@@ -33,44 +33,37 @@ def share(cases: Mapping[str, Case], case: Case, times: Mapping[str, float]) -> 
 
 def add_shares(cases: Mapping[str, Case], benchmarks: Sequence[dict[str, Any]]) -> None:
     """Add to each case of a run that is about to be saved the share that it reaches, under ``extra_info``."""
-    facts = {entry["param"]: entry["extra_info"] for entry in benchmarks}
-    medians = {entry["param"]: entry["stats"]["median"] for entry in benchmarks}
-    times = {name: kernel_seconds(seconds, facts[name].get("overhead", 0.0)) for name, seconds in medians.items()}
-    for name, own in facts.items():
-        own["share"] = share(cases, cases[name], times)
+    times = {e["param"]: kernel_seconds(e["stats"]["median"], e["extra_info"].get("overhead", 0.0)) for e in benchmarks}
+    for entry in benchmarks:
+        entry["extra_info"]["share"] = share(cases, cases[entry["param"]], times)
 
 
 def _table(cases: Mapping[str, Case], rungs: Sequence[Case], runs: Sequence[RunRecord]) -> str:
     """Return the table of the rungs on one shape, each with its best block. ``rungs``: at least one."""
     facts = {name: timed.facts for run in runs for name, timed in run.cases.items()}  # the last run's win
     times, kernels, before = medians(runs), kernel_times(runs), None
+    unit = "GFLOP/s" if rungs[0].work.operations else "GB/s"
     lines = [
-        f"| {_shape(rungs[0])} | time, µs | {_unit(rungs[0])} | share | gain | registers | shared, bytes |",
+        f"| {_shape(rungs[0])} | time, µs | {unit} | share | gain | registers | shared, bytes |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for case in best(rungs, times):
-        seconds, own = times[case.id], facts[case.id]
-        reached = share(cases, case, kernels)
-        shared = own.shared_bytes + (own.dynamic_shared_bytes or 0)
-        resources = f"{own.registers} | {shared:,}" if not case.variant.call else "|"
-        gain = f"{before / seconds:.2f}×" if before and not case.variant.call else ""
-        name = case.variant.name if case.variant.call else f"{case.variant.name}, {case.build.block_name}"
+        seconds, own, reached = times[case.id], facts[case.id], share(cases, case, kernels)
+        name, gain, resources = case.variant.name, "", "|"
+        if not case.variant.call:
+            name += f", {case.build.block_name}"
+            gain = f"{before / seconds:.2f}×" if before else ""
+            resources = f"{own.registers} | {own.shared_bytes + (own.dynamic_shared_bytes or 0):,}"
+            before = seconds
         name += f" ({own.fallback})" if own.fallback else ""
-        work = case.work.operations or case.work.bytes
-        lines.append(
-            f"| {name} | {seconds * 1e6:,.1f} | {work / kernels[case.id] / 1e9:,.0f} | "
-            f"{'' if reached is None else f'{reached:.2f}'} | {gain} | {resources} |"
-        )
-        before = before if case.variant.call else seconds
+        rate = (case.work.operations or case.work.bytes) / kernels[case.id] / 1e9
+        shown = "" if reached is None else f"{reached:.2f}"
+        lines.append(f"| {name} | {seconds * 1e6:,.1f} | {rate:,.0f} | {shown} | {gain} | {resources} |")
     return "\n".join(lines)
 
 
 def _shape(case: Case) -> str:
     return f"{case.family.name} {'×'.join(map(str, case.shape))}, {case.dtype}"
-
-
-def _unit(case: Case) -> str:
-    return "GFLOP/s" if case.work.operations else "GB/s"
 
 
 def best(cases: Sequence[Case], times: Mapping[str, float]) -> Iterator[Case]:
@@ -120,12 +113,10 @@ def same_work(runs: Sequence[RunRecord]) -> list[RunRecord]:
     ]
 
 
-def listed(families: Iterable[Family], field: str) -> Iterator[tuple[Family, str, tuple[int, ...]]]:
-    """Yield family, element type and shape of all that ``ladder_shapes`` or ``reached_shapes`` name."""
-    for family in families:
-        for dtype, shapes in getattr(family, field).items():
-            for shape in shapes:
-                yield family, dtype, shape
+def listed(families: Iterable[Family], field: str) -> list[tuple[Family, str, tuple[int, ...]]]:
+    """List family, element type and shape of all that ``ladder_shapes`` or ``reached_shapes`` name."""
+    shapes = [(family, dtype, own) for family in families for dtype, own in getattr(family, field).items()]
+    return [(family, dtype, shape) for family, dtype, own in shapes for shape in own]
 
 
 def tables(runs: Sequence[RunRecord], families: Sequence[Family]) -> str:

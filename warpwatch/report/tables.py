@@ -6,10 +6,9 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.doubts import disturbance
@@ -46,28 +45,21 @@ def summary(
     counts = Counter(decision.verdict for decision in decisions.values())
     counts[Verdict.MISSING] = len(missing)
     total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    lines = [total] if total else []
-    lines += _first(
-        [f"{name}: missing: the other side has it, this run has not" for name in missing], most, f"missing{rest}"
-    )
+    lists = {Verdict.MISSING: [[f"{name}: missing: the other side has it, this run has not"] for name in missing]}
     for verdict in (Verdict.SLOWER, Verdict.UNSURE, Verdict.FASTER):
         chosen = [(name, decision) for name, decision in decisions.items() if decision.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
-        for name, decision in chosen[:most]:
-            lines += [f"{name}: {sentence(decision)}", *[f"    {decision.explanation}"] * bool(decision.explanation)]
-        if most is not None and len(chosen) > most:
-            lines.append(f"... and {len(chosen) - most} more {verdict}{rest}")
-    new = [f"{name}: new" for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
-    lines += _first(new, most, f"new{rest}")
+        lists[verdict] = [
+            [f"{name}: {sentence(each)}", *[f"    {each.explanation}"] * bool(each.explanation)]
+            for name, each in chosen
+        ]
+    lists[Verdict.NEW] = [[f"{name}: new"] for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
+    lines = [total] if total else []
+    for verdict, cases in lists.items():
+        lines += chain(*cases[:most])
+        lines += [f"... and {len(cases[most:])} more {verdict}{rest}"] * bool(most is not None and cases[most:])
     reasons = Counter(decision.reason for decision in decisions.values() if decision.verdict == Verdict.INCOMPARABLE)
-    lines += [f"{count} incomparable: {reason}" for reason, count in sorted(reasons.items())]
-    return lines
-
-
-def _first(lines: Sequence[str], most: int | None, what: str) -> list[str]:
-    """Return the first lines and how many more there are."""
-    rest = len(lines) - len(lines[:most])
-    return [*lines[:most], *[f"... and {rest} more {what}"] * bool(rest)]
+    return [*lines, *(f"{count} incomparable: {reason}" for reason, count in sorted(reasons.items()))]
 
 
 def sentence(decision: Decision, *, verdict: bool = True) -> str:
@@ -82,12 +74,10 @@ def sentence(decision: Decision, *, verdict: bool = True) -> str:
 
 def _over_runs(runs: Sequence[RunRecord], value: Callable[[CaseRecord], float | None]) -> dict[str, float]:
     """Median over the runs of a figure of each case, by its id; cases without it are left out."""
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        for name, timed in run.cases.items():
-            if (figure := value(timed)) is not None:
-                values.setdefault(name, []).append(figure)
-    return {name: statistics.median(figures) for name, figures in values.items()}
+    names = dict.fromkeys(name for run in runs for name in run.cases)
+    figures = {name: [value(run.cases[name]) for run in runs if name in run.cases] for name in names}
+    known = {name: [figure for figure in own if figure is not None] for name, own in figures.items()}
+    return {name: statistics.median(own) for name, own in known.items() if own}
 
 
 def medians(runs: Sequence[RunRecord]) -> dict[str, float]:
@@ -98,21 +88,6 @@ def medians(runs: Sequence[RunRecord]) -> dict[str, float]:
 def kernel_times(runs: Sequence[RunRecord]) -> dict[str, float]:
     """Median over the runs of each case's median, in seconds, without what a reading holds beside the kernel."""
     return _over_runs(runs, lambda timed: kernel_seconds(statistics.median(timed.samples), timed.facts.overhead))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figures:
-    """Figures of cases by id: median seconds as they were read, those of the kernel alone, and joules of a launch."""
-
-    times: Mapping[str, float]
-    own: Mapping[str, float]
-    joules: Mapping[str, float]
-
-
-def figures(runs: Sequence[RunRecord]) -> Figures:
-    """Return the medians over runs."""
-    joules = _over_runs(runs, lambda timed: timed.facts.joules)
-    return Figures(times=medians(runs), own=kernel_times(runs), joules=joules)
 
 
 def changes(old: Sequence[RunRecord], new: Sequence[RunRecord]) -> str:
@@ -142,66 +117,57 @@ def spreads(runs: Sequence[RunRecord]) -> list[str]:
         times = [statistics.median(each.samples) for each in timed]
         doubts = list(filter(None, (disturbance(each.facts) for each in timed)))
         why = f"; unsure: {doubts[-1]}, in {len(doubts)} of {len(timed)} runs" if doubts else ""
-        rows.append((not doubts, -(max(times) / min(times) - 1), name, middle, why))
+        rows.append((not doubts, 100 * (1 - max(times) / min(times)), name, middle, why))
     rows.sort()
-    widths, unsure = [-row[1] for row in rows] or [0.0], sum(not row[0] for row in rows)
+    widths, unsure = [-less for _, less, *_ in rows] or [0.0], sum(not certain for certain, *_ in rows)
     head = f"{len(rows)} cases in {len(runs)} processes, {unsure} of them unsure; spread between processes: "
-    head += f"median {100 * statistics.median(widths):.2f} %, widest {100 * max(widths):.2f} %"
-    shown = (f"{1e6 * row[3]:12,.2f} µs, spread {-100 * row[1]:6.2f} %  {row[2]}{row[4]}" for row in rows)
-    return [head, *shown]
+    head += f"median {statistics.median(widths):.2f} %, widest {max(widths):.2f} %"
+    return [head, *(f"{1e6 * time:12,.2f} µs, spread {-less:6.2f} %  {name}{why}" for _, less, name, time, why in rows)]
 
 
 def tables(runs: Sequence[RunRecord], project: Project) -> str:
     """Markdown tables by family and element type: a row for each variant and block, a column for each shape."""
-    known = figures(runs)
-    gpu = runs[0].gpu
+    times, own, joules = medians(runs), kernel_times(runs), _over_runs(runs, lambda timed: timed.facts.joules)
+    gpu, check = runs[0].gpu, path_of(runs[0].slug, project.baselines)
     parts = [f"GPU: {gpu.name or 'none'}, L2 {gpu.cache or '-'}, medians of {len(runs)} runs"]
     if gpu.peak_bytes_per_second:
         parts[0] += f"; its memory moves at most {gpu.peak_bytes_per_second / 1e9:,.0f} GB/s, by clock and width"
     if gpu.note:
         parts[0] += f"; {gpu.note}"
-    check = path_of(runs[0].slug, project.baselines)
     if check.exists():
         title = "A/A test and injected slowdowns on this GPU (`pytest bench --self-check`):"
         parts.append("\n".join([title, *table(read(check))]))
-    for family in project.families:
-        timed = timed_cases([family])
-        for dtype in dict.fromkeys(case.dtype for case in timed):
-            cases = [case for case in timed if case.dtype == dtype and case.id in known.times]
-            if cases:
-                parts.append(_table(family, dtype, cases, known))
+    timed: dict[tuple[str, str], list[Case]] = {}
+    for case in timed_cases(project.families):
+        if case.id in times:
+            timed.setdefault((case.family.name, case.dtype), []).append(case)
+    for (family, dtype), cases in timed.items():
+        serial = {case.shape_name: times[case.id] for case in cases if case.variant.on_host}
+        rows: dict[tuple[str, str], dict[str, str]] = {}
+        for case in cases:
+            cell = _cell(case, times[case.id], own[case.id], serial.get(case.shape_name), joules.get(case.id))
+            rows.setdefault((case.variant.name, case.build.block_name), {})[case.shape_name] = cell
+        shapes = list(dict.fromkeys(case.shape_name for case in cases))
+        parts.append(f"### {family}, {dtype}: time in µs, rate, gain over serial\n\n{_table(shapes, rows)}")
     return "\n\n".join(parts)
 
 
-def _table(family: Family, dtype: str, cases: Sequence[Case], known: Figures) -> str:
-    shapes = list(dict.fromkeys(case.shape_name for case in cases))
-    serial = {case.shape_name: known.times[case.id] for case in cases if case.variant.on_host}
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for case in cases:
-        row = rows.setdefault((case.variant.name, case.build.block_name), {})
-        row[case.shape_name] = _cell(case, known, serial.get(case.shape_name))
-    lines = [
-        f"### {family.name}, {dtype}: time in µs, rate, gain over serial",
-        "",
-        "| variant | block | " + " | ".join(shapes) + " |",
-        "|---|---|" + "---:|" * len(shapes),
-    ]
-    lines += [
-        f"| {variant} | {block} | " + " | ".join(row.get(shape, "–") for shape in shapes) + " |"
-        for (variant, block), row in rows.items()
-    ]
+def _table(shapes: Sequence[str], rows: Mapping[tuple[str, str], Mapping[str, str]]) -> str:
+    """Return a table in Markdown. ``rows``: by variant and block, with a cell for each shape that is known."""
+    lines = [f"| variant | block | {' | '.join(shapes)} |", "|---|---|" + "---:|" * len(shapes)]
+    for (variant, block), row in rows.items():
+        lines.append(f"| {variant} | {block} | {' | '.join(row.get(shape, '–') for shape in shapes)} |")
     return "\n".join(lines)
 
 
-def _cell(case: Case, known: Figures, serial: float | None) -> str:
-    work, seconds, joules = case.work, known.times[case.id], known.joules.get(case.id)
-    arithmetic = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
+def _cell(case: Case, seconds: float, own: float, serial: float | None, joules: float | None) -> str:
+    """Return time, rate, gain and energy. ``own``: seconds of the kernel alone; ``serial``: of the host, if known."""
+    work, arithmetic = case.work, "Gop/s" if case.dtype == "int32" else "GFLOP/s"
     amount, unit = (work.operations, arithmetic) if work.operations else (work.bytes, "GB/s")
-    parts = [f"{seconds * 1e6:,.2f}"]
-    if work.bytes:
-        parts.append(f"{amount / known.own[case.id] / 1e9:,.0f} {unit}")
-    if serial and not case.variant.on_host:
-        parts.append(f"{serial / seconds:,.0f}×")
-    if joules:
-        parts.append(f"{millijoules(joules)} mJ")
-    return ", ".join(parts)
+    parts = [
+        f"{seconds * 1e6:,.2f}",
+        f"{amount / own / 1e9:,.0f} {unit}" if work.bytes else "",
+        f"{serial / seconds:,.0f}×" if serial and not case.variant.on_host else "",
+        f"{millijoules(joules)} mJ" if joules else "",
+    ]
+    return ", ".join(filter(None, parts))

@@ -164,7 +164,8 @@ def test_a_comment_fits_the_hosts_limit_whatever_is_in_the_results(character: st
             )
 
 
-def test_a_long_title_still_tells_comments_apart_and_fits() -> None:
+def test_a_title_of_any_length_and_text_fits_into_the_marker() -> None:
+    assert marker("x --> @you <b>") == "<!-- warpwatch: x  you b -->"
     assert marker("x" * 10**6) == marker("x" * 10**6)
     assert len(comment([], replace(ABOUT, marker=marker("x" * 10**6)))) < 1000
 
@@ -185,10 +186,6 @@ def test_any_text_becomes_one_line_that_a_result_can_hold(text: str) -> None:
     result = replace(RIGHT, findings=(Finding(kind=Kind.WRONG, name=line, said=line),), notes=(line,))
     assert len(line.splitlines()) <= 1
     assert msgspec.json.decode(text_of(result), type=Result, strict=True) == result
-
-
-def test_a_marker_holds_no_end_of_a_comment() -> None:
-    assert marker("x --> @you <b>") == "<!-- warpwatch: x  you b -->"
 
 
 def test_results_of_several_jobs_are_read_from_their_folders(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from warpwatch.report.pull_request.result import FAILURES, NAME, Finding, Kind, Result, one_line, total, worst_first
 
@@ -57,30 +58,22 @@ def comment(results: Sequence[Result], about: About) -> str:
     """Return the whole comment: the worst first, and at most MOST_LINES lines of findings and MOST_BYTES bytes."""
     lines = [about.marker, f"### {headline(results, about)}", ""]
     lines += [f"- {code(reason)}" for reason in about.unreadable]
-    lines += _table(results)
-    lines += _findings(results, about)
-    lines += _code(results)
-    lines += _notes(results)
+    lines += [*_table(results), *_findings(results, about), *_code(results), *_notes(results)]
     rest = f": {link}" if (link := _link("all of them", about.run_url)) else ""
-    return fitted(lines, ["", _foot(results, about), ""], rest)
+    return _fitted(lines, ["", _foot(results, about), ""], rest)
 
 
-def fitted(lines: Sequence[str], last: Sequence[str] = (), end: str = "") -> str:
+def _fitted(lines: Sequence[str], last: Sequence[str], end: str) -> str:
     """Join lines, and leave out as many before the ``last`` ones as do not fit into MOST_BYTES.
 
     ``end``: says where all lines are. No line may depend on one below it, as the begin of a fence does.
     """
-    room = MOST_BYTES - _bytes(last) - 200 - _bytes([end])
     if _bytes([*lines, *last]) <= MOST_BYTES:
         return "\n".join([*lines, *last])
-    shown: list[str] = []
-    for line in lines:
-        room -= _bytes([line])
-        if room < 0:
-            break
-        shown.append(line)
-    left = f"… and {len(lines) - len(shown):,} more lines, for which a comment of {MOST_BYTES:,} bytes has no room{end}"
-    return "\n".join([*shown, "", left, *last])
+    room = MOST_BYTES - _bytes(last) - 200 - _bytes([end])
+    count = sum(total <= room for total in accumulate(_bytes([line]) for line in lines))
+    left = f"… and {len(lines) - count:,} more lines, for which a comment of {MOST_BYTES:,} bytes has no room{end}"
+    return "\n".join([*lines[:count], "", left, *last])
 
 
 def _bytes(lines: Sequence[str]) -> int:
@@ -90,7 +83,11 @@ def _bytes(lines: Sequence[str]) -> int:
 def headline(results: Sequence[Result], about: About) -> str:
     """Return the outcome in a few words. Without a result, or beside a failed job, it is never good news."""
     counts = _counts(results)
-    bad = [_counted(counts[kind], kind) for kind in FAILURES if counts.get(kind)]
+    bad = [
+        f"{counts[kind]:,} {one if counts[kind] == 1 else several}{word}"
+        for kind, (one, several, word) in NOUNS.items()
+        if counts.get(kind)
+    ]
     if not results:
         return "Kernels: not checked, because the jobs left no result"
     if bad:
@@ -108,11 +105,6 @@ def headline(results: Sequence[Result], about: About) -> str:
     beside = {"unsure": verdicts.get("unsure"), **{word: tests.get(word) for word in SAID_OF_RIGHT}}
     words += [f"{count:,} {word}" for word, count in beside.items() if count]
     return f"Kernels: right, {', '.join(words)}"
-
-
-def _counted(count: int, kind: Kind) -> str:
-    one, several, word = NOUNS[kind]
-    return f"{count:,} {one if count == 1 else several}{word}"
 
 
 def code(text: str, most: int = SAID) -> str:
@@ -152,19 +144,13 @@ def _findings(results: Sequence[Result], about: About) -> Iterator[str]:
     if findings:
         yield ""
     for finding in findings[:MOST_LINES]:
-        yield f"- **{finding.kind}** {code(finding.name)} {_place(finding)}: {code(finding.said)}{_likely(finding)}"
+        place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+        where, likely = f"({code(place)})" * bool(finding.file), f" — {code(finding.likely)}" * bool(finding.likely)
+        yield f"- **{finding.kind}** {code(finding.name)} {where}: {code(finding.said)}{likely}"
     count = sum(_counts(results).values())
     if count > MOST_LINES:
         link = _link("all of them", about.run_url)
         yield f"- … and {count - MOST_LINES:,} more{': ' if link else ''}{link}"
-
-
-def _place(finding: Finding) -> str:
-    return f"({code(f'{finding.file}:{finding.line}' if finding.line else finding.file)})" if finding.file else ""
-
-
-def _likely(finding: Finding) -> str:
-    return f" — {code(finding.likely)}" if finding.likely else ""
 
 
 def _code(results: Sequence[Result]) -> Iterator[str]:

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from warpwatch.report.site.material import Entry
-
-Spec = Mapping[str, Any]
+from warpwatch.report.site.material import Entry, Roof
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +25,7 @@ class Chart:
 
     title: str
     says: str
-    spec: Spec = field(default_factory=dict)
+    spec: Mapping[str, Any]
     note: str = ""
 
 
@@ -39,31 +37,25 @@ def rounded(value: float, digits: int = 4) -> float | int:
     return int(exact) if exact == int(exact) else exact
 
 
-@dataclass(frozen=True, kw_only=True)
-class Roof:
-    """Limits of a roofline: the memory's peak in bytes a second, and the highest rate that was measured."""
-
-    bytes_per_second: float
-    rate: float
-    of: str = ""
-
-
-def roofline(roof: Roof, points: Mapping[str, Sequence[tuple[float, float]]], unit: str) -> Spec:
-    """Rates (operations a second) over intensity (operations a byte), by label, under the roof."""
+def roofline(
+    roof: Roof, points: Mapping[str, Sequence[tuple[float, float]]], case: Entry, says: str, **more: int
+) -> Chart:
+    """Show rates (operations a second) over intensity (operations a byte), by label, under the roof of a case."""
     short = {label: [[rounded(x), rounded(y / 1e9)] for x, y in each] for label, each in points.items()}
-    return {
-        "k": "roofline",
-        "roof": [rounded(roof.bytes_per_second / 1e9), rounded(roof.rate / 1e9)],
-        "u": unit,
-        "v": short,
-    }
+    limits = [rounded(roof.bytes_per_second / 1e9), rounded(roof.rate / 1e9)]
+    return Chart(
+        title="Roofline",
+        says=says,
+        spec={"k": "roofline", "roof": limits, "u": case.unit, "v": short, **more},
+        note=f"Flat part: the highest rate of {case.dtype} in this run, of {roof.of}.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """Cell of a table. ``heat``: how strongly it is shaded, 0 to 1; None for not at all."""
 
-    text: str = ""
+    text: str
     more: str = ""
     page: str = ""
     heat: float | None = None
@@ -71,16 +63,17 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Table whose first ``heads`` columns name its rows. ``note`` says what shade and figures mean."""
+    """Table: each row has its names, then its cells. ``note`` says what shade and figures mean."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[tuple[Sequence[str], Sequence[Cell | None]]]
     note: str = ""
 
-    @property
-    def heads(self) -> int:
-        return len(self.columns) - (len(self.rows[0][1]) if self.rows else 0)
+
+def cell_of(entry: Entry, text: str, more: str = "", heat: float | None = None) -> Cell:
+    """Return a cell that links to the page of a case."""
+    return Cell(text=text, more=more, page=entry.page, heat=None if heat is None else round(max(0, min(1, heat)), 2))
 
 
 def micro(seconds: float) -> str:
@@ -103,5 +96,4 @@ def nano(seconds: float) -> str:
     return f"{nanoseconds:+,} ns".replace("-", "−") if nanoseconds else "0 ns"
 
 
-def cell_of(entry: Entry, text: str, more: str = "", heat: float | None = None) -> Cell:
-    return Cell(text=text, more=more, page=entry.page, heat=None if heat is None else round(max(0, min(1, heat)), 2))
+FORMATS = {"micro": micro, "percent": percent, "nano": nano}  # by the names that templates use

@@ -1,141 +1,124 @@
-"""Makes the page of the machine: GPU, clocks, noise floors by size, the self-check, the baseline's runs."""
+"""Page of the machine: GPU, clocks, noise floors by size, the self-check, the baseline's runs."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase, path_of
-from warpwatch.report.site.figures import Cell, Chart, Spec, Table, micro, rounded
-from warpwatch.report.site.material import Entry, Material
-from warpwatch.runs.record import Gpu
-
-Row = tuple[Sequence[str], Sequence[Cell | None]]
+from warpwatch.report.site.figures import Cell, Chart, Table, micro, rounded
+from warpwatch.report.site.material import Material
 
 
-def machine_page(material: Material, entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return what the page of the machine shows.
+@dataclass(frozen=True)
+class MachinePage:
+    material: Material
 
-    ``uuids``: runs of each GPU, in the baseline and in the history. ``check``: the file of the self-check, and
-    ``checked``: the GPU that it was made on.
-    """
-    today = material.today
-    slow = {e.id: disturbance(e.timed.facts) for e in entries if e.timed and not e.on_host}
-    past, nights = (Counter(run.gpu_uuid for run in runs) for runs in (material.baseline, material.nights))
-    tables = [_floors(entries), _self_check(material.checked.cases if material.checked else {})]
-    return {
-        "facts": _facts(today.gpu) | _clocks(entries) | _overhead(entries),
-        "uuids": {uuid: (past[uuid], nights[uuid]) for uuid in dict.fromkeys([today.gpu_uuid, *past, *nights])},
-        "baseline": material.baseline,
-        "charts": _charts(entries),
-        "tables": [table for table in tables if table.rows],
-        "throttled": {name: why for name, why in slow.items() if why},
-        "check": path_of(today.slug, material.project.baselines) if material.checked else None,
-        "checked": material.checked.gpu.uuid if material.checked else "",
-    }
+    @property
+    def check(self) -> Path:
+        return path_of(self.material.today.slug, self.material.project.baselines)
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """Recorded facts of the GPU and its clocks, by name."""
+        gpu, timed = self.material.today.gpu, self.material.today.cases.values()
+        clocks = [mhz for each in timed for mhz in each.facts.sm_clock_mhz if mhz] or [0]
+        overheads = [each.facts.overhead for each in timed if each.facts.overhead] or [0.0]
+        clock = f"{min(clocks):,} to {max(clocks):,} MHz, median {median(clocks):,.0f}"
+        overhead = f"{micro(median(overheads))} µs of each time: events with nothing between them read that"
+        shown = {
+            "GPU": gpu.name or "none",
+            "Compute capability": gpu.capability,
+            "Multiprocessors": f"{gpu.multiprocessors or ''}",
+            "Memory": f"{gpu.memory_bytes / 2**30:,.0f} GiB" if gpu.memory_bytes else "",
+            "Memory moves at most": f"{gpu.peak_bytes_per_second / 1e9:,.0f} GB/s" if gpu.peak_bytes_per_second else "",
+            "L2": f"{gpu.l2_bytes / 2**20:,.0f} MiB" if gpu.l2_bytes else "",
+            "Timed with L2": gpu.cache,
+            "Driver": gpu.driver,
+            "CUDA toolkit": gpu.toolkit,
+            "Note": gpu.note,
+            "SM clock in this run": clock if any(clocks) else "",
+            "Not the kernel's": overhead if any(overheads) else "",
+        }
+        return {name: text for name, text in shown.items() if text}
 
-def _facts(gpu: Gpu) -> dict[str, str]:
-    shown = {
-        "GPU": gpu.name or "none",
-        "Compute capability": gpu.capability,
-        "Multiprocessors": f"{gpu.multiprocessors}" if gpu.multiprocessors else "",
-        "Memory": f"{gpu.memory_bytes / 2**30:,.0f} GiB" if gpu.memory_bytes else "",
-        "Memory moves at most": f"{gpu.peak_bytes_per_second / 1e9:,.0f} GB/s" if gpu.peak_bytes_per_second else "",
-        "L2": f"{gpu.l2_bytes / 2**20:,.0f} MiB" if gpu.l2_bytes else "",
-        "Timed with L2": gpu.cache,
-        "Driver": gpu.driver,
-        "CUDA toolkit": gpu.toolkit,
-        "Note": gpu.note,
-    }
-    return {name: text for name, text in shown.items() if text}
+    @property
+    def uuids(self) -> dict[str, tuple[int, int]]:
+        """Number of runs of each GPU, in the baseline and in the history."""
+        material = self.material
+        past, nights = (Counter(run.gpu_uuid for run in runs) for runs in (material.baseline, material.nights))
+        known = dict.fromkeys([material.today.gpu_uuid, *past, *nights])
+        return {uuid: (past[uuid], nights[uuid]) for uuid in known}
 
+    @property
+    def disturbed(self) -> dict[str, str]:
+        """Reasons why cases were disturbed, by their ids."""
+        entries = self.material.entries
+        why = {e.id: disturbance(e.timed.facts) for e in entries if e.timed and not e.on_host}
+        return {name: sentence for name, sentence in why.items() if sentence}
 
-def _clocks(entries: Sequence[Entry]) -> dict[str, str]:
-    clocks = [mhz for e in entries if e.timed for mhz in e.timed.facts.sm_clock_mhz if mhz]
-    if not clocks:
-        return {}
-    return {"SM clock in this run": f"{min(clocks):,} to {max(clocks):,} MHz, median {median(clocks):,.0f}"}
+    @property
+    def charts(self) -> list[Chart]:
+        """The noise floors over the times."""
+        points = [(1e6 * seconds, 100 * floor) for seconds, floor in self._floors]
+        if not points:
+            return []
+        says = f"Noise floor of {len(points)} cases over their median time; smaller changes cannot be told from none"
+        by_time = sorted(dict(points).items())
+        floors = [rounded(floor) for _, floor in by_time]
+        spec = {
+            "h": 260,
+            "x": {"l": "median, µs", "k": "log", "v": [rounded(time) for time, _ in by_time]},
+            "y": {"l": "noise floor, %", "k": "log"},
+            "s": [{"l": "noise floor", "k": "dot", "c": 0, "w": 5, "v": floors}],
+        }
+        return [Chart(title="Noise floors", says=says, spec=spec)]
 
-
-def _overhead(entries: Sequence[Entry]) -> dict[str, str]:
-    known = [e.timed.facts.overhead for e in entries if e.timed and e.timed.facts.overhead]
-    if not known:
-        return {}
-    return {"Not the kernel's": f"{micro(median(known))} µs of each time: events with nothing between them read that"}
-
-
-def _sized(entries: Sequence[Entry]) -> dict[str, list[tuple[float, float]]]:
-    """Median in seconds and noise floor of the compared cases, by the class of their size."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for name, (low, high) in CLASSES.items():
-        found[name] = [
-            (e.decision.before, e.decision.floor)
-            for e in entries
-            if e.decision and not math.isnan(e.decision.floor) and low <= e.decision.before < high
+    @property
+    def tables(self) -> list[Table]:
+        """Noise floors and the self-check, by the size of the cases."""
+        floors, checked = {}, {}
+        cases = self.material.checked.cases.values() if self.material.checked else ()
+        for name, (low, high) in CLASSES.items():
+            floors[name] = sorted(100 * floor for seconds, floor in self._floors if low <= seconds < high)
+            checked[name] = [case for case in cases if low <= case.median < high]
+        tables = [
+            Table(
+                title="Noise floors by size",
+                columns=["cases", "number", "median floor", "nine in ten below", "highest"],
+                rows=[([name], _floor_cells(own)) for name, own in floors.items() if own],
+            ),
+            Table(
+                title="Self-check",
+                columns=["cases", "number", "false alarms", *(f"found of +{100 * share:g} %" for share in SLOWDOWNS)],
+                rows=[([name], _check_cells(own)) for name, own in checked.items() if own],
+                note="Unchanged kernels against themselves, then slowdowns of known size (pytest bench --self-check).",
+            ),
         ]
-    return {name: points for name, points in found.items() if points}
+        return [table for table in tables if table.rows]
+
+    @property
+    def _floors(self) -> list[tuple[float, float]]:
+        """Median in seconds and noise floor of the compared cases."""
+        decisions = [entry.decision for entry in self.material.entries if entry.decision]
+        return [(each.before, each.floor) for each in decisions if not math.isnan(each.floor)]
 
 
-def _charts(entries: Sequence[Entry]) -> list[Chart]:
-    points = [(1e6 * t, 100 * floor) for own in _sized(entries).values() for t, floor in own]
-    if not points:
-        return []
-    says = f"Noise floor of {len(points)} cases over their median time; smaller changes cannot be told from none"
-    spec = _scatter({"noise floor": points}, "median, µs", "noise floor, %")
-    return [Chart(title="Noise floors", says=says, spec=spec)]
+def _floor_cells(floors: Sequence[float]) -> list[Cell]:
+    tenth = quantiles(floors, n=10)[-1] if len(floors) > 1 else floors[0]
+    shares = (f"{share:.1f} %" for share in (median(floors), tenth, floors[-1]))
+    return [Cell(text=text) for text in (f"{len(floors)}", *shares)]
 
 
-def _floors(entries: Sequence[Entry]) -> Table:
-    rows: list[Row] = []
-    for name, points in _sized(entries).items():
-        floors = sorted(100 * floor for _, floor in points)
-        tenth = quantiles(floors, n=10)[-1] if len(floors) > 1 else floors[0]
-        texts = [f"{len(points)}", f"{median(floors):.1f} %", f"{tenth:.1f} %", f"{floors[-1]:.1f} %"]
-        rows.append(([name], [Cell(text=text) for text in texts]))
-    columns = ["cases", "number", "median floor", "nine in ten below", "highest"]
-    return Table(title="Noise floors by size", columns=columns, rows=rows)
-
-
-def _self_check(cases: Mapping[str, CheckedCase]) -> Table:
-    rows: list[Row] = []
-    for name, (low, high) in CLASSES.items():
-        own = [case for case in cases.values() if low <= case.median < high]
-        if not own:
-            continue
-        alarms = sum(case.verdict == "slower" for case in own)
-        cells = [Cell(text=f"{len(own)}"), Cell(text=f"{alarms}")]
-        for share in SLOWDOWNS:
-            tried = [case.found for case in own if case.slowdown == share]
-            heat = round(sum(tried) / len(tried), 2) if tried else None
-            cells.append(Cell(text=f"{sum(tried)} of {len(tried)}" if tried else "", heat=heat))
-        rows.append(([name], cells))
-    columns = ["cases", "number", "false alarms", *(f"found of +{100 * share:g} %" for share in SLOWDOWNS)]
-    return Table(
-        title="Self-check",
-        columns=columns,
-        rows=rows,
-        note="Unchanged kernels against themselves, then slowdowns of known size (pytest bench --self-check).",
-    )
-
-
-def _scatter(series: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str) -> Spec:
-    """Points over a logarithmic axis, of several colours."""
-    xs = sorted({a for points in series.values() for a, _ in points})
-    place = {a: i for i, a in enumerate(xs)}
-    drawn = []
-    for i, (name, points) in enumerate(series.items()):
-        values: list[float | None] = [None] * len(xs)
-        for a, b in points:
-            values[place[a]] = rounded(b)
-        drawn.append({"l": name, "k": "dot", "c": i, "w": 5, "v": values})
-    return {
-        "h": 260,
-        "x": {"l": x, "k": "log", "v": [rounded(a) for a in xs]},
-        "y": {"l": y, "k": "log"},
-        "s": drawn,
-    }
+def _check_cells(cases: Sequence[CheckedCase]) -> list[Cell]:
+    cells = [Cell(text=f"{len(cases)}"), Cell(text=f"{sum(case.verdict == 'slower' for case in cases)}")]
+    for share in SLOWDOWNS:
+        tried = [case.found for case in cases if case.slowdown == share]
+        heat = round(sum(tried) / len(tried), 2) if tried else None
+        cells.append(Cell(text=f"{sum(tried)} of {len(tried)}" if tried else "", heat=heat))
+    return cells

@@ -1,18 +1,19 @@
-"""Makes the first page: verdicts of the newest run, and what was not measured, with the reasons."""
+"""First page: verdicts of the newest run, and what was not measured, with the reasons."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
+from warpwatch.compare.history import Step
 from warpwatch.report.site.material import FAILED, HOST, MISSING, NOT_COMPARED, Entry, Material
 from warpwatch.runs.identity import Identity, difference
 
-MOST_LISTED = 25  # cases of a verdict on the first page; all are on that of the cases
-SHOWN = ("slower", "faster", "unsure", MISSING, FAILED)  # first, whatever their number
-OTHERS = ("same", "identical", "new", "incomparable", NOT_COMPARED, HOST)
+LATEST = 5  # lasting changes that are listed here; all are on the page of the nights
+NEEDS_A_LOOK = ("slower", "faster", "unsure", MISSING, FAILED)
 MEANING: Mapping[str, str] = {
     "slower": "beyond the noise floor, at a family-wise error of 1 %",
     "faster": "the mirror of slower",
@@ -28,74 +29,65 @@ MEANING: Mapping[str, str] = {
 }
 
 
-def today_page(material: Material, entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return what the first page shows.
+@dataclass(frozen=True)
+class TodayPage:
+    material: Material
+    meaning = MEANING
 
-    ``counts``: cases by verdict. ``lists``: those that need a look. ``renamed``: missing case -> a new one of the same
-    machine code. ``unmeasured``: cases by the reason why they were not measured. ``left_out``: sentences on files and
-    cases that could not be used.
-    """
-    counted, verdicts = Counter(entry.verdict for entry in entries), material.verdicts
-    return {
-        "run": material.today,
-        "counts": {name: counted[name] for name in (*SHOWN, *OTHERS) if counted[name] or name in ("slower", "faster")},
-        "lists": [_listed(verdict, entries) for verdict in SHOWN if counted[verdict]],
-        "renamed": _renamed(material, entries),
-        "unmeasured": _unmeasured(material),
-        "notes": verdicts.notes,
-        "alarm": verdicts.alarm,
-        "left_out": material.problems,
-        "past": verdicts.past,
-    }
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of cases by verdict."""
+        counted = Counter(entry.verdict for entry in self.material.entries)
+        return {name: counted[name] for name in MEANING if counted[name] or name in ("slower", "faster")}
 
+    @cached_property
+    def lists(self) -> dict[str, list[Entry]]:
+        """The cases that need a look, by verdict, the worst first."""
+        lists = {}
+        for verdict in NEEDS_A_LOOK:
+            own = [entry for entry in self.material.entries if entry.verdict == verdict]
+            lists[verdict] = sorted(own, key=lambda e: e.ratio or 1.0, reverse=verdict != "faster")
+        return {verdict: own for verdict, own in lists.items() if own}
 
-def _listed(verdict: str, entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return the cases of one verdict, the worst first, and how many they are by the reason that is given."""
-    own = [entry for entry in entries if entry.verdict == verdict]
-    own.sort(key=lambda e: e.ratio or 1.0, reverse=verdict != "faster")
-    reasons = Counter(_reason(e) for e in own if verdict == "unsure")
-    return {
-        "verdict": verdict,
-        "entries": own,
-        "first": own[:MOST_LISTED],
-        "reasons": dict(reasons.most_common()),
-        "has_figures": any(entry.seconds for entry in own),
-    }
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Number of unsure cases by the reason that is given."""
+        unsure = [e.decision for e in self.material.entries if e.verdict == "unsure" and e.decision]
+        named = (decision.reason.partition(":")[0] or "no reason is known" for decision in unsure)
+        return dict(Counter(named).most_common())
 
+    @property
+    def renamed(self) -> dict[str, str]:
+        """New case that does the same work, by missing case."""
+        new: dict[str | None, list[tuple[str, Identity | None]]] = {}  # by machine code, so that few are compared
+        for e in self.material.entries:
+            if e.timed and e.decision and e.decision.verdict == "new":
+                new.setdefault(e.timed.facts.image_hash, []).append((e.id, e.timed.facts.identity))
+        facts = {name: timed.facts for run in self.material.baseline for name, timed in run.cases.items()}
+        pairs = {
+            name: next((other for other, work in new.get(own.image_hash, ()) if not difference(own.identity, work)), "")
+            for name in self.material.verdicts.missing
+            if (own := facts[name])
+        }
+        return {name: other for name, other in pairs.items() if other}
 
-def _reason(entry: Entry) -> str:
-    reason = entry.decision.reason if entry.decision else ""
-    return reason.partition(":")[0] or "no reason is known"
+    @property
+    def latest(self) -> Sequence[Step]:
+        numbers = self.material.numbers
+        return sorted(self.material.steps, key=lambda step: numbers[step.after.path], reverse=True)[:LATEST]
 
-
-def _renamed(material: Material, entries: Sequence[Entry]) -> dict[str, str]:
-    """Find new cases that do the work of one that is missing."""
-    new: dict[str | None, list[tuple[str, Identity | None]]] = {}  # by machine code, so that few are compared
-    for e in entries:
-        if e.timed and e.decision and e.decision.verdict == "new":
-            new.setdefault(e.timed.facts.image_hash, []).append((e.id, e.timed.facts.identity))
-    facts = {name: timed.facts for run in material.baseline for name, timed in run.cases.items()}
-    pairs = {
-        name: next((other for other, work in new.get(own.image_hash, ()) if not difference(own.identity, work)), "")
-        for name in material.verdicts.missing
-        if (own := facts[name])
-    }
-    return {name: other for name, other in pairs.items() if other}
-
-
-def _unmeasured(material: Material) -> dict[str, list[str]]:
-    """Cases that are declared and not in the run, by the reason."""
-    today, reasons = material.today, dict[str, list[str]]()
-    for case in omitted_cases(material.project.families):
-        reasons.setdefault("serial, and over a second each", []).append(case.id)
-    if today.against:
-        reasons["of the same work in both revisions, which is not measured, or not to be compared"] = [
-            case.id for case in timed_cases(material.project.families) if case.id not in today.cases
-        ]
+    @cached_property
+    def unmeasured(self) -> dict[str, list[str]]:
+        """Cases that are declared and not in the run, by the reason."""
+        today, families = self.material.today, self.material.project.families
+        known, why = {*today.cases, *today.failed}, "not chosen: this run is of some cases alone"
+        if today.against:
+            known = set(today.cases)
+            why = "of the same work in both revisions, which is not measured, or not to be compared"
+        elif today.whole:
+            why = "declared now, and not in this run: the GPU or a library that it needs was lacking, or it is newer"
+        reasons = {
+            "serial, and over a second each": [case.id for case in omitted_cases(families)],
+            why: [case.id for case in timed_cases(families) if case.id not in known],
+        }
         return {why: names for why, names in reasons.items() if names}
-    known = {*today.cases, *today.failed}
-    others = [case.id for case in timed_cases(material.project.families) if case.id not in known]
-    why = "declared now, and not in this run: the GPU or a library that it needs was lacking, or it is newer"
-    if not today.whole:
-        why = "not chosen: this run is of some cases alone"
-    return reasons | ({why: others} if others else {})

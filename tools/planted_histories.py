@@ -1,6 +1,6 @@
 """Makes repositories whose histories hold a slowdown, and asks ``warpwatch bisect`` for the commits, on a GPU.
 
-``python -m tests.explain.histories OUT [NUMBER ...]`` makes 20 histories of 40 commits, or those of these numbers. Six
+``python -m tools.planted_histories OUT [NUMBER ...]`` makes 20 histories of 40 commits, or those of these numbers. Six
 commits of a history change the machine code of the case, and one or two of the six make it slower by 1 to 5 %; the
 others change files that the kernel has nothing to do with, or its comments. It prints a line for each history, and
 writes the same to OUT/histories.json.
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.project import ROOT
+from tools.workflows import ROOT
 
 COMMITS, CHANGES, HISTORIES = 40, 6, 20
 SHARES = (3, 4, 5, 6, 8, 10)  # of 200 blocks, how many do their work twice

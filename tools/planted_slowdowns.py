@@ -1,8 +1,8 @@
 """Plants the faults of tests/explain/planted into a repository, and compares both revisions on a GPU.
 
-``python -m tests.explain.on_gpu OUT`` runs `pytest bench --against HEAD~1` there and prints for each fault the verdict,
-the sentence that explains it, and whether that is the cause. Then `warpwatch explain` shows one of them in full. The
-same goes to OUT/planted.txt.
+``python -m tools.planted_slowdowns OUT`` runs `pytest bench --against HEAD~1` there and prints for each fault the
+verdict, the sentence that explains it, and whether that is the cause. Then `warpwatch explain` shows one of them in
+full. The same goes to OUT/planted.txt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from tests.explain import planted
 from tests.explain.planted import EXPECTED
-from tests.project import ROOT
+from tools.workflows import ROOT
 
 IN_FULL = ("padding-tile-32x8-4096x4096-float32", "loads-squares-256-256x65536-float32")
 IDENTITY = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org")
