@@ -51,6 +51,11 @@ def add_runs(
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
 
 
+def completed(argument: argparse.Action, completer: Callable[..., list[str]]) -> None:
+    """Have the tab key complete an argument."""
+    argument.completer = completer  # type: ignore[attr-defined]
+
+
 def base_of(project: Project, revision: str | None) -> tuple[str, str]:
     """Return the commit to compare with, and its name: of a revision, else the merge base with the main branch.
 

@@ -11,8 +11,8 @@ from kernels import FAMILIES
 from tests.project import BASELINES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.cli.picture import pictures, shares, spread
 from warpwatch.report.ladder import share
-from warpwatch.report.picture import pictures, shares, spread
 from warpwatch.report.tables import medians
 from warpwatch.runs.record import read_runs
 
