@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from tests.cli.command import arguments, git
 from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import bisect as command
-from warpwatch.cli.bisect import Bisection, Range, Unusable, _print_result, build_all, list_commits, search
-from warpwatch.cli.bisect import History as CaseHistory
+from warpwatch.cli.bisect import Bisection, CaseHistory, Range, Unusable, _print_result, build_all, list_commits, search
 from warpwatch.cli.options import kernel_case
 from warpwatch.devices.compile.compiler import Target
 from warpwatch.revision.declared import BadRevision
@@ -133,16 +132,8 @@ def _sides(walked: CaseHistory, code: int) -> list[Any]:
 def _decision(old: int, new: int) -> Decision:
     ratio = new / old
     verdict = Verdict.SLOWER if ratio > 1.01 else Verdict.FASTER if ratio < 0.99 else Verdict.SAME
-    return Decision(
-        verdict=verdict,
-        before=old * 1e-6,
-        after=new * 1e-6,
-        ratio=ratio,
-        low=ratio,
-        high=ratio,
-        floor=0.01,
-        processes=5,
-    )
+    times: dict[str, Any] = {"before": old * 1e-6, "after": new * 1e-6, "ratio": ratio, "low": ratio, "high": ratio}
+    return Decision(verdict=verdict, **times, floor=0.01, processes=5)
 
 
 def ask(history: History, span: str, *options: str) -> int:

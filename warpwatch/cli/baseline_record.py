@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from warpwatch.arguments import positive_integer
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.baseline_promote import objections, promote
-from warpwatch.cli.options import add_keywords, selector
+from warpwatch.cli.options import add_recording, selector
 from warpwatch.cli.processes import INTERRUPTED, Program, ended_by_signals
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import why_no_gpu
@@ -78,11 +77,7 @@ class Recording:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-n", dest="count", type=positive_integer, default=5, metavar="RUNS", help="processes that measure (5)"
-    )
-    add_keywords(parser)
-    parser.add_argument("--allow", dest="allowed", nargs="+", default=[], metavar="WORD", help="as for promote")
+    add_recording(parser)
 
 
 def run(project: Project, *, count: int, keywords: str, allowed: Collection[str]) -> int:

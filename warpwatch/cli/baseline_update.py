@@ -12,7 +12,7 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli import baseline_record
-from warpwatch.cli.options import BadArgument
+from warpwatch.cli.options import BadArgument, add_recording
 from warpwatch.report.pull_request.code_host import Host, Refused
 from warpwatch.report.pull_request.result import one_line
 from warpwatch.report.tables import changes, spreads
@@ -26,7 +26,7 @@ GITHUB = re.compile(r"github\.com[:/](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    baseline_record.add_arguments(parser)
+    add_recording(parser)
     parser.add_argument("--pull-request", action="store_true", help="on GitHub; needs GITHUB_TOKEN")
     parser.add_argument("--base", default="", metavar="BRANCH", help="to be merged into it (the one checked out)")
 

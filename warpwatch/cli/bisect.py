@@ -23,7 +23,7 @@ from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.background import on_all_cores
-from warpwatch.devices.compile.compiler import Image, Target
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker, describe_device
@@ -180,7 +180,7 @@ def _log(text: str, root: Path, *words: str) -> Iterator[Commit]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class History:
+class CaseHistory:
     """Stretches of a case's commits, and by commit id why a commit is in none."""
 
     case: Case
@@ -188,7 +188,7 @@ class History:
     why: Mapping[str, str]
 
 
-def build_all(project: Project, cases: Sequence[Case], commits: Sequence[Commit], target: Target) -> list[History]:
+def build_all(project: Project, cases: Sequence[Case], commits: Sequence[Commit], target: Target) -> list[CaseHistory]:
     """Build cases for all commits on all cores, and group commits that do the same work."""
 
     def build(commit: Commit) -> dict[str, CommitCase] | str:
@@ -202,7 +202,7 @@ def build_all(project: Project, cases: Sequence[Case], commits: Sequence[Commit]
     histories = []
     for case in cases:
         groups, why = stretches(commits, {commit: _of_case(case, results) for commit, results in built.items()})
-        histories.append(History(case=case, stretches=groups, why=why))
+        histories.append(CaseHistory(case=case, stretches=groups, why=why))
     return histories
 
 
@@ -226,8 +226,10 @@ def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) 
     newest: CommitCase | None = None
     for commit in commits:
         each = built[commit.id]
-        if isinstance(each, str) or not isinstance(each.image, Image):
-            why[commit.id] = each if isinstance(each, str) else first_line(each.image)
+        if isinstance(each, CommitCase) and isinstance(each.image, CompileError):
+            each = first_line(each.image)
+        if isinstance(each, str):
+            why[commit.id] = each
             skipped.append(commit)
             continue
         changed = difference(newest.identity if newest else None, each.identity, same_source=True)
@@ -321,7 +323,7 @@ def search(count: int, measure: Measure) -> Bisection:
 
 
 def measure(
-    history: History, worker: Worker, ranges: Sequence[Range], *, cold: bool
+    history: CaseHistory, worker: Worker, ranges: Sequence[Range], *, cold: bool
 ) -> dict[Range, Decision | Unusable]:
     """Compare pairs of a case's stretches, all in the same fresh processes.
 
@@ -362,7 +364,7 @@ def _pair(case: Case, old: CommitCase, new: CommitCase, worker: Worker, cold: bo
 
 
 def _bisect_case(
-    history: History, commits: Sequence[Commit], target: Target, measurer: Measure | None, why_not: str
+    history: CaseHistory, commits: Sequence[Commit], target: Target, measurer: Measure | None, why_not: str
 ) -> bool:
     """Report on one case; returns whether commits were found that made it slower."""
     codes, why = history.stretches, history.why

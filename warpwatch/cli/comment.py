@@ -52,12 +52,7 @@ def run(
     if not dry_run and pull_request is None and not (head and sha):
         print("error: give --pull-request, or --head and --sha, by which it is found; or --dry-run", file=sys.stderr)
         return 2
-    known: list[Result] = []
-    unreadable = []
-    try:
-        known = read_results(results)
-    except BadResult as error:
-        unreadable = [str(error).replace(f"{results}/", "")]  # the comment says so
+    known, unreadable = _read(results)
     about = About(
         marker=marker(title), commit=sha, run_url=run_url, site_url=site_url, conclusion=conclusion,
         unreadable=unreadable,
@@ -78,6 +73,14 @@ def run(
     nowhere = f"no open pull request of {head} has {sha[:12]} as its newest commit: nothing is written"
     print(f"{written}: the comment of pull request {number}" if written else nowhere)
     return 0
+
+
+def _read(folder: Path) -> tuple[list[Result], list[str]]:
+    """Read the results, or say why that is not possible: then the comment says so."""
+    try:
+        return read_results(folder), []
+    except BadResult as error:
+        return [], [str(error).replace(f"{folder}/", "")]
 
 
 def main() -> int:

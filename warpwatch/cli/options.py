@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from warpwatch.arguments import positive_integer
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project
@@ -42,6 +43,15 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 def add_arch(parser: argparse.ArgumentParser) -> None:
     """Add --arch, for commands that compile for this machine's GPU."""
     parser.add_argument("--arch", default=ARCH, help=f"compile for this one where there is no GPU ({ARCH})")
+
+
+def add_recording(parser: argparse.ArgumentParser) -> None:
+    """Add what says how a baseline is recorded."""
+    parser.add_argument(
+        "-n", dest="count", type=positive_integer, default=5, metavar="RUNS", help="processes that measure (5)"
+    )
+    add_keywords(parser)
+    parser.add_argument("--allow", dest="allowed", nargs="+", default=[], metavar="WORD", help="as for promote")
 
 
 def add_runs(

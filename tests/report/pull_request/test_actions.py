@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import git
 from tests.project import ROOT
 from tests.report.pull_request.player import ACTIONS, Runner
 from tests.report.pull_request.stand_in import TOKEN, StandIn, serve
@@ -28,13 +29,6 @@ def files_of_the_readme() -> dict[str, str]:
     whole = [block for block in re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S) if block.startswith("name:")]
     assert len(named) == len(whole) == 2
     return dict(zip(named, whole, strict=True))
-
-
-def git(folder: Path, *words: str) -> str:
-    names = ("-c", "user.name=them", "-c", "user.email=them@example.com")
-    return subprocess.run(
-        ["git", *names, *words], cwd=folder, capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 @pytest.fixture
@@ -132,16 +126,18 @@ def test_a_strangers_pull_request_gets_one_comment_that_follows_it(
 
 
 @pytest.mark.slow
-def test_kernels_in_a_folder_of_the_checkout(repository: Path, tmp_path: Path) -> None:
+def test_kernels_in_a_folder_of_the_checkout_and_packages_of_their_own(repository: Path, tmp_path: Path) -> None:
     inside = repository / "gpu code"
     inside.mkdir()
     for name in ("perf", "tests", "bench", "pyproject.toml"):
         git(repository, "mv", name, "gpu code/")
     git(repository, "commit", "-qm", "moved")
     git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
-    good, checks = run_checks(repository, tmp_path, folder="gpu code")
+    good, checks = run_checks(repository, tmp_path, folder="gpu code", packages="mypackage other")
     assert good, checks.text
     assert (tmp_path / "artifacts" / "warpwatch-kernels-0" / "warpwatch-result.json").is_file()
+    (call,) = (checks.temp / "pip").read_text().splitlines()  # installs the action's own version
+    assert call == f"{ACTIONS / 'warpwatch'}/../../../tools/install.py --engine mypackage other"
 
 
 def test_a_pull_request_that_has_moved_on_gets_nothing(repository: Path, tmp_path: Path, there: StandIn) -> None:
@@ -150,12 +146,6 @@ def test_a_pull_request_that_has_moved_on_gets_nothing(repository: Path, tmp_pat
     assert written
     assert "nothing is written" in second.text
     assert not there.bodies()
-
-
-def test_a_run_that_left_nothing_has_a_comment_that_says_so(repository: Path, tmp_path: Path, there: StandIn) -> None:
-    there.add_pull(12, HEAD, git(repository, "rev-parse", "HEAD"))
-    assert write_comment(repository, tmp_path, there, good=False)[0]
-    assert "### Kernels: not checked, because the jobs left no result" in there.bodies()[0]
 
 
 def test_a_host_that_refuses_makes_the_job_red_and_loses_no_word(
@@ -170,19 +160,13 @@ def test_a_host_that_refuses_makes_the_job_red_and_loses_no_word(
     assert "### Kernels: not checked" in second.text
 
 
-@pytest.mark.slow
-def test_what_installs_has_the_actions_own_version(repository: Path, tmp_path: Path) -> None:
-    _, checks = run_checks(repository, tmp_path, packages="mypackage other")
-    (call,) = (checks.temp / "pip").read_text().splitlines()
-    assert call == f"{ACTIONS / 'warpwatch'}/../../../tools/install.py --engine mypackage other"
-
-
-def test_the_token_is_in_the_environment_of_the_one_command_that_needs_it(
+def test_a_run_that_left_nothing_has_a_comment_and_one_command_has_the_token(
     repository: Path, tmp_path: Path, there: StandIn
 ) -> None:
     there.add_pull(12, HEAD, git(repository, "rev-parse", "HEAD"))
     good, second = write_comment(repository, tmp_path, there, good=False)
     assert good
+    assert "### Kernels: not checked, because the jobs left no result" in there.bodies()[0]
     calls = (second.temp / "calls").read_text().splitlines()
     installs = [call for call in calls if " -m pip install " in call]
     assert installs
