@@ -18,9 +18,9 @@ from tests.cli.code_changes import difference
 from tests.cli.command import arguments, git
 from tests.project import ROOT
 from tests.stranger import environment, made_by_init, run_command
-from warpwatch.catalogue.project import Project, find_project
+from warpwatch.catalogue.project import find_project
 from warpwatch.cli import ci
-from warpwatch.report.pull_request.gather import Gathered, few_notes
+from warpwatch.report.pull_request.gather import few_notes
 from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Finding, Kind, Result, read_result
 from warpwatch.runs.files import read_content, run_files
 from warpwatch.runs.record import LARGEST
@@ -144,11 +144,8 @@ def test_what_programs_print_cannot_command_the_host_nor_fill_its_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "flood.py").write_text(FLOOD)
-    project = Project(root=tmp_path, module="kernels", families=())
     (results := tmp_path / "results").mkdir()
-    status, said = ci._run(
-        ci.Job(project=project, results=results, on_gpu=False, gathered=Gathered(root=tmp_path)), ["flood"]
-    )
+    status, said = ci._run(ci.Job(root=tmp_path, results=results, on_gpu=False), ["flood"])
     shown = capsys.readouterr().out
     assert (status, said) == (0, r"\x1b]0;title\x07")
     assert shown.startswith("$ python -m flood\n: :set-output name=a::b\n: :add-mask::c\nline 0\n")

@@ -57,13 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(kw_only=True)
-class Job:
+class Job(Gathered):
     """A job, and what it has found out so far. ``keywords``: the options -k. ``base``: the commit to compare with."""
 
-    project: Project
     results: Path
     on_gpu: bool
-    gathered: Gathered
     keywords: Sequence[str] = ()
     base: str = ""
 
@@ -92,15 +90,14 @@ def run(
         if path.is_file():
             path.unlink()
     on_gpu = device == "gpu" or (device == "auto" and not why_no_gpu())
-    gathered = Gathered(root=project.root)
     words = ["-k", keywords] if keywords else []
-    done = Job(project=project, results=results, on_gpu=on_gpu, gathered=gathered, keywords=words)
+    done = Job(root=project.root, results=results, on_gpu=on_gpu, keywords=words)
     with ended_by_signals():
         _find_base(done, against)
         _check(done, tests)
         _compare_code(done, arch)
         where = _time(done, bench)
-    result = gathered.result(
+    result = done.result(
         job=job,
         where=where or ("a GPU" if on_gpu else SOFTWARE),
         commit=_git(project.root, "rev-parse", "HEAD"),
@@ -114,17 +111,17 @@ def run(
 
 def _find_base(job: Job, named: str) -> None:
     """Find the commit to compare with: the one that was named, or where a pull request's branch began."""
-    branch, root = os.environ.get("GITHUB_BASE_REF", ""), job.project.root
+    branch = os.environ.get("GITHUB_BASE_REF", "")
     try:
         if named:
-            job.base = find_commit(named, root)
+            job.base = find_commit(named, job.root)
         elif branch:
-            job.base = find_merge_base(root, f"origin/{branch}")[0]
+            job.base = find_merge_base(job.root, f"origin/{branch}")[0]
         else:
             none = "nothing is compared: this is no pull request; --against REV compares all the same"
-            job.gathered.notes.append(none)
+            job.notes.append(none)
     except BadRevision as error:
-        job.gathered.fail(f"nothing is compared: {error}; in a workflow: `fetch-depth: 0` for actions/checkout")
+        job.fail(f"nothing is compared: {error}; in a workflow: `fetch-depth: 0` for actions/checkout")
 
 
 def _check(job: Job, tests: Sequence[str]) -> None:
@@ -132,7 +129,7 @@ def _check(job: Job, tests: Sequence[str]) -> None:
     device = "gpu" if job.on_gpu else "software"
     junit = job.file("tests.xml")
     options = [f"--warpwatch-device={device}", f"--junitxml={junit}", f"--warpwatch-sarif={job.file('tests.sarif')}"]
-    job.gathered.take_tests(_pytest(job, "tests", [*tests, *options], "the tests"))
+    job.take_tests(_pytest(job, "tests", [*tests, *options], "the tests"))
 
 
 def _compare_code(job: Job, architectures: str) -> None:
@@ -142,39 +139,39 @@ def _compare_code(job: Job, architectures: str) -> None:
     try:
         nvcc()
     except NoCompiler:
-        job.gathered.notes.append("machine code is not compared: there is no nvcc on this machine")
+        job.notes.append("machine code is not compared: there is no nvcc on this machine")
         return
     json_file = job.file("diff.json")
     files = ["--json", str(json_file), "--markdown", str(job.file("diff.md"))]
     command = ["warpwatch", "diff", job.base, "--arch", architectures, *files, *job.keywords]
     status, last = _run(job, command)
     try:
-        job.gathered.take_code(json_file)
+        job.take_code(json_file)
     except (OSError, ValueError):
-        job.gathered.fail(f"machine code was not compared: {last}")
+        job.fail(f"machine code was not compared: {last}")
         return
     if status:
-        job.gathered.fail(f"the comparison of machine code ended with exit status {status}: {last}")
+        job.fail(f"the comparison of machine code ended with exit status {status}: {last}")
 
 
 def _time(job: Job, bench: str) -> str:
-    """Time the kernels in turns with those of the base, where there is a GPU, and make a site; returns its name."""
+    """Time the kernels in turns with those of the base, and make a site, on a GPU; returns the GPU's name."""
     if not job.on_gpu:
-        job.gathered.notes.append("nothing is timed: there is no GPU here")
+        job.notes.append("nothing is timed: there is no GPU here")
     if not (job.on_gpu and job.base):
         return ""
     junit, saved = job.file("bench.xml"), job.file("bench.json")
     options = ["--warpwatch-device=gpu", f"--warpwatch-against={job.base}", f"--junitxml={junit}"]
     words = [bench, *options, f"--benchmark-json={saved}"]
-    job.gathered.take_times(_pytest(job, "times", words, "the benchmark"))
+    job.take_times(_pytest(job, "times", words, "the benchmark"))
     try:
         where = read_run(saved, tolerant=True).gpu.name
     except BadRun as error:
-        job.gathered.fail(f"no times were saved: {error}")
+        job.fail(f"no times were saved: {error}")
         return ""
     status, last = _run(job, ["warpwatch", "report", str(saved), "--html", str(job.file("site"))])
     if status:
-        job.gathered.notes.append(one_line(f"no site was made: {last}"))
+        job.notes.append(one_line(f"no site was made: {last}"))
     return where
 
 
@@ -184,9 +181,9 @@ def _pytest(job: Job, name: str, words: Sequence[str], called: str) -> RunRecord
     status, last = _run(job, pytest_words([*words, *job.keywords], path))
     record = record_of(path) or RunRecord(path=path)
     explained = any(test.outcome == Outcome.FAILED for test in record.tests)
-    job.gathered.failed |= status != 0
+    job.failed |= status != 0
     if not record.tests or (status and not explained) or status > 1:
-        job.gathered.fail(f"{called} ended with exit status {status}{': ' if last else ''}{last}")
+        job.fail(f"{called} ended with exit status {status}{': ' if last else ''}{last}")
     return record
 
 
@@ -199,7 +196,7 @@ def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
     with os.fdopen(reading, errors="backslashreplace") as output, path.open("a", encoding="utf-8") as log:
         log.write(f"{call}\n")
         with os.fdopen(writing, "wb") as end:
-            program = Program(command, job.project.root, end)
+            program = Program(command, job.root, end)
         with program:
             last = pass_on(output, log, MOST_LOGGED, shown)
             program.wait()
