@@ -20,6 +20,7 @@ from warpwatch.cli.options import (
     add_keywords,
     base_of,
     completed,
+    few,
     progress,
     revisions,
     selector,
@@ -268,8 +269,7 @@ def _summaries(difference: CodeDifference) -> Iterator[str]:
 def _gone(difference: CodeDifference) -> str:
     """Name the builds that only the revision has."""
     names = [str(change) for change in difference.builds if change.state == State.GONE]
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return f"only in {difference.revision}: {', '.join(names[:LISTED])}{more}" if names else ""
+    return f"only in {difference.revision}: {few(names, LISTED)}" if names else ""
 
 
 def text_of(difference: CodeDifference) -> str:

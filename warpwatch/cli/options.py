@@ -77,10 +77,10 @@ def base_of(project: Project, revision: str | None) -> tuple[str, str]:
     return commit, f"the merge base with {branch}"
 
 
-def few(names: Sequence[str]) -> str:
+def few(names: Sequence[str], most: int = LISTED) -> str:
     """Return the first names in a line, and how many more there are."""
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def words(text: str) -> Sequence[str]:
