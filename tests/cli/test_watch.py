@@ -19,7 +19,7 @@ from tests.checkout import Bench
 from tests.cli.command import git
 from tests.project import PROJECT, ROOT
 from warpwatch.cli import watch
-from warpwatch.cli.processes import Program
+from warpwatch.cli.programs import Program
 from warpwatch.cli.watch_files import Answer, files_by_variant, marked_files, reached
 from warpwatch.runs.faults import reported
 from warpwatch.runs.files import run_files

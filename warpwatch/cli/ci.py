@@ -15,7 +15,7 @@ import msgspec
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import ARCH, add_device, add_keywords, completed, revisions
-from warpwatch.cli.processes import Program, ended_by_signals, pytest_words, record_of
+from warpwatch.cli.programs import Program, ended_by_signals, pytest_words, record_of
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.devices.foreign_text import Limited, pass_on, plain
 from warpwatch.devices.gpus import why_no_gpu

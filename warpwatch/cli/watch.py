@@ -24,7 +24,7 @@ import msgspec
 
 from warpwatch.catalogue.project import find_setting
 from warpwatch.cli.options import add_device, add_keywords, few, selector
-from warpwatch.cli.processes import INTERRUPTED, Program, ended_by_signals, pytest_words, record_of
+from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals, pytest_words, record_of
 from warpwatch.cli.watch_files import Answer, folders_of
 from warpwatch.report import tables
 from warpwatch.revision.commit import files_unlike_head

@@ -26,7 +26,7 @@ from warpwatch.catalogue.setting import TABLE
 from warpwatch.catalogue.validation import problems
 from warpwatch.catalogue.variants import Configuration, Variant
 from warpwatch.cli.options import selector
-from warpwatch.cli.processes import INTERRUPTED
+from warpwatch.cli.programs import INTERRUPTED
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import named_files
 from warpwatch.devices.compile.compiler import CompileError, files_of
