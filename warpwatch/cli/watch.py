@@ -34,7 +34,7 @@ from warpwatch.runs.record import Outcome, RunRecord, TestRecord
 from warpwatch.verdict.rule import Verdict
 
 Notices = Callable[..., Iterable[set[tuple[Any, str]]]]  # yields what was saved, and nothing at each tick
-TICK = 0.1  # seconds between two looks at the step that runs
+TICK = 100  # milliseconds between two looks at the step that runs
 SUFFIXES = (".py", ".cu", ".cuh", ".h", ".hpp", ".hxx", ".inc", ".cpp", ".cc", ".c", ".cubin", ".ptx", ".fatbin")
 FILE, FOLDER = ("st_ino", "st_mtime_ns", "st_size"), ("st_dev", "st_ino")  # what differs where another one is there
 LONGEST = 400  # characters of a line
@@ -118,11 +118,12 @@ class Watch:
     def go_on(self, changed: Iterable[Path], notices: Notices) -> NoReturn:
         """Check what differs from HEAD, then whatever is saved, until an interruption."""
         self.begin(changed)
-        ticks = {"recursive": False, "yield_on_timeout": True, "rust_timeout": int(1000 * TICK), "step": 50}
         while True:
             folders = self._folders() or [self.root]
             places, first = [_state(folder, FOLDER) for folder in folders], True
-            for events in notices(*folders, debounce=400, **ticks):
+            for events in notices(
+                *folders, recursive=False, yield_on_timeout=True, rust_timeout=TICK, step=50, debounce=400
+            ):
                 saved = {Path(path).resolve() for _, path in events}
                 if first:  # what was saved before the library began to watch
                     saved |= {path for path, state in self.states.items() if _state(path, FILE) != state}
