@@ -167,8 +167,9 @@ def _worse(build: BuildChange) -> str:
     for old, new in ((kernel.old, kernel.new) for kernel in build.kernels):
         if not old or not new:
             continue
-        if new.needs.local_bytes > old.needs.local_bytes:
-            changes.append(f"local memory {old.needs.local_bytes:,} -> {new.needs.local_bytes:,} B")
+        bytes_before, bytes_after = old.needs.local_bytes, new.needs.local_bytes
+        if bytes_after > bytes_before:
+            changes.append(f"local memory {bytes_before:,} -> {bytes_after:,} B")
         before, after = old.least_share or 0.0, new.least_share or 0.0
         if after < before:
             registers = f"{old.needs.registers} -> {new.needs.registers}"
