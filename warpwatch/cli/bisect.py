@@ -225,21 +225,21 @@ def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) 
     skipped: list[Commit] = []
     newest: CommitCase | None = None
     for commit in commits:
-        each = built[commit.id]
-        if isinstance(each, CommitCase) and isinstance(each.image, CompileError):
-            each = first_line(each.image)
-        if isinstance(each, str):
-            why[commit.id] = each
+        state = built[commit.id]
+        if isinstance(state, CommitCase) and isinstance(state.image, CompileError):
+            state = first_line(state.image)
+        if isinstance(state, str):
+            why[commit.id] = state
             skipped.append(commit)
             continue
-        changed = difference(newest.identity if newest else None, each.identity, same_source=True)
+        changed = difference(newest.identity if newest else None, state.identity, same_source=True)
         drawn = (commit,) if "draw" in changed.changed else ()
         if newest and not changed.besides("draw"):
             last = groups[-1]
             groups[-1] = replace(last, commits=(*last.commits, commit), drawn=(*last.drawn, *drawn))
         else:
-            groups.append(Stretch(built=each, commits=(commit,), skipped=tuple(skipped), drawn=drawn))
-        newest, skipped = each, []
+            groups.append(Stretch(built=state, commits=(commit,), skipped=tuple(skipped), drawn=drawn))
+        newest, skipped = state, []
     return groups, why
 
 

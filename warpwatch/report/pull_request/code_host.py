@@ -141,8 +141,8 @@ class Host:
                     asked = error.headers.get("Retry-After", "")
                     time.sleep(min(LONGEST_WAIT, float(asked)) if asked.isdecimal() else wait)
             except msgspec.ValidationError:
-                what = f"{self.api} answered {place} with no list" if method == "GET" else NO_NUMBER
-                raise Refused(f"{what}: is GITHUB_API_URL right?") from None
+                problem = f"{self.api} answered {place} with no list" if method == "GET" else NO_NUMBER
+                raise Refused(f"{problem}: is GITHUB_API_URL right?") from None
             except (OSError, HTTPException, ValueError) as error:
                 raise Refused(f"{request}: {one_line(str(error)) or type(error).__name__}") from None
         raise AssertionError("the last try raises")

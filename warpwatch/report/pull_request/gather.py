@@ -75,8 +75,8 @@ class Gathered:
 
     def result(self, *, job: str, where: str, commit: str, against: str, inside: str) -> Result:
         """Return the result of the job. ``inside``: the folder of the checkout in which the repository's files lie."""
-        found = [*findings([self.tests, self.timed], self.root), *self.worse]
-        named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in found]
+        every = [*findings([self.tests, self.timed], self.root), *self.worse]
+        named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in every]
         shown, more = limited(named)
         return Result(
             job=one_line(job),
