@@ -127,6 +127,13 @@ def own_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
 
 
+def run(command: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a program in the repository."""
+    return subprocess.run(
+        command, cwd=ROOT, env=own_environment(), input=given, capture_output=True, text=True, check=False
+    )
+
+
 def words_of(command: str) -> list[str]:
     """The words of a shown command as a shell makes them, without variables that it sets."""
     words = [re.sub("^(main|REV)$", "HEAD", word) for word in shlex.split(command)]
@@ -143,15 +150,8 @@ def test_every_command_is_one_that_this_test_knows() -> None:
 def test_every_pytest_command_selects_tests() -> None:
     """All in one process, as it is the imports that take time."""
     wanted = {shlex.join(words): words[1:] for words in map(words_of, PYTEST)}
-    done = subprocess.run(
-        [sys.executable, "-c", COLLECT],
-        cwd=ROOT,
-        env=own_environment(),
-        input=json.dumps(wanted),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run([sys.executable, "-c", COLLECT], json.dumps(wanted))
+    assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
     assert said.keys() == wanted.keys()
     for command, (status, printed) in said.items():
@@ -160,9 +160,7 @@ def test_every_pytest_command_selects_tests() -> None:
 
 @pytest.mark.parametrize("command", MAKE)
 def test_every_make_command_has_its_target(command: str) -> None:
-    done = subprocess.run(
-        ["make", "-n", *shlex.split(command)[1:]], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = run(["make", "-n", *shlex.split(command)[1:]])
     assert done.returncode == 0, done.stderr
 
 
@@ -193,14 +191,14 @@ def test_what_replays_recordings_is_given_runs_that_are_there() -> None:
 def test_quick_commands_run(command: str) -> None:
     words = [sys.executable, *shlex.split(command)[1:]]
     words += ["--device", "software"] if words[3] == "run" and "--device" not in words else []
-    done = subprocess.run(words, cwd=ROOT, env=own_environment(), capture_output=True, text=True, check=False)
+    done = run(words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^result +right$" if words[3] == "run" else r"^transpose-naive-32x32-", done.stdout, re.MULTILINE)
 
 
 # What pages show is what is printed.
 
-TILED = "kernels/matmul/tiled.cu"
+TILED, NO_GPU = "kernels/matmul/tiled.cu", ROOT / "docs" / "no-gpu.md"
 SECOND_BARRIER = ("    __syncthreads();\n    }\n    if (row < m", "    }\n    if (row < m")
 LAST_ROW = ("if (row < m && col < k)", "if (row < m - 1 && col < k)")
 
@@ -209,18 +207,8 @@ LAST_ROW = ("if (row < m && col < k)", "if (row < m - 1 && col < k)")
 @pytest.mark.parametrize(
     ("edit", "case", "first", "shown_by"),
     [
-        (
-            LAST_ROW,
-            "matmul-tiled-16x16-129x97x63-float32",
-            "matmul-tiled-16x16-129x97x63-float32 is wrong",
-            (README,),
-        ),
-        (
-            SECOND_BARRIER,
-            "matmul-tiled-16x16-17x33x65-float32",
-            "softcuda: race in matmul_tiled",
-            (README, ROOT / "docs" / "no-gpu.md"),
-        ),
+        (LAST_ROW, "matmul-tiled-16x16-129x97x63-float32", "matmul-tiled-16x16-129x97x63-float32 is wrong", (README,)),
+        (SECOND_BARRIER, "matmul-tiled-16x16-17x33x65-float32", "softcuda: race in matmul_tiled", (README, NO_GPU)),
     ],
     ids=["wrong", "racy"],
 )

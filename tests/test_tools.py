@@ -246,53 +246,39 @@ def check(target: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*SHELL, "-c", script], cwd=target, capture_output=True, text=True, check=False, timeout=60)
 
 
-BROKEN = {
-    "    runs-on: ubuntu-24.04\n": ("", "is not valid under any|'runs-on' is a required"),
-    "          persist-credentials: false\n": ("", "artipacked"),
-    "group: ci-${{ github.ref }}": ("group: ci-${{ github.reff }}", 'property "reff" is not defined'),
-    "permissions:\n  contents: read": ("permissions: write-all", "excessive-permissions"),
-    "run: make check": ('run: echo "${{ github.event.pull_request.title }}"', "template-injection"),
-    "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8": ("actions/checkout@v5", "unpinned-uses"),
-}
+SCRIPT = 'run: bash "$ENGINE/.github/actions/warpwatch/check.sh"'
+CI, ACTION = "workflows/ci.yml", "actions/warpwatch/action.yml"
+BROKEN = [
+    (CI, "    runs-on: ubuntu-24.04\n", "", "is not valid under any|'runs-on' is a required"),
+    (CI, "          persist-credentials: false\n", "", "artipacked"),
+    (CI, "group: ci-${{ github.ref }}", "group: ci-${{ github.reff }}", 'property "reff" is not defined'),
+    (CI, "permissions:\n  contents: read", "permissions: write-all", "excessive-permissions"),
+    (CI, "run: make check", 'run: echo "${{ github.event.pull_request.title }}"', "template-injection"),
+    (CI, "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8", "actions/checkout@v5", "unpinned-uses"),
+    (ACTION, "  using: composite\n", "", "is not valid under any|'using' is a required"),
+    (
+        ACTION,
+        'run: bash "$ENGINE/.github/actions/warpwatch/check.sh"',
+        'run: echo "${{ inputs.tests }}"',
+        "template-inj",
+    ),
+    (ACTION, "actions/cache@0057852bfaa89a56745cba8c7296529d2fc39830", "actions/cache@v4", "unpinned-uses"),
+]
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("sound", BROKEN)
-def test_a_mistake_in_a_workflow_is_found(tmp_path: Path, sound: str) -> None:
-    (tmp_path / ".github" / "workflows").mkdir(parents=True)
-    text = (FOLDER / "ci.yml").read_text()
-    path = tmp_path / ".github" / "workflows" / "ci.yml"
-    path.write_text(text)
-    shutil.copytree(ACTIONS, tmp_path / ".github" / "actions")
-    done = check(tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    broken, said = BROKEN[sound]
-    assert sound in text
-    path.write_text(text.replace(sound, broken))
-    done = check(tmp_path)
-    assert done.returncode != 0
-    assert re.search(said, done.stdout + done.stderr), done.stdout + done.stderr
-
-
-BROKEN_ACTIONS = {
-    "  using: composite\n": ("", "is not valid under any|'using' is a required"),
-    'run: bash "$ENGINE/.github/actions/warpwatch/check.sh"': ('run: echo "${{ inputs.tests }}"', "template-injection"),
-    "actions/cache@0057852bfaa89a56745cba8c7296529d2fc39830": ("actions/cache@v4", "unpinned-uses"),
-}
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("sound", BROKEN_ACTIONS)
-def test_a_mistake_in_an_action_is_found(tmp_path: Path, sound: str) -> None:
+@pytest.mark.parametrize(("name", "sound", "broken", "said"), [*BROKEN, (CI, "", "", "")])
+def test_a_mistake_in_a_workflow_or_an_action_is_found(
+    tmp_path: Path, name: str, sound: str, broken: str, said: str
+) -> None:
     for folder in (FOLDER, ACTIONS):
         shutil.copytree(folder, tmp_path / ".github" / folder.name)
-    path = tmp_path / ".github" / "actions" / "warpwatch" / "action.yml"
-    broken, said = BROKEN_ACTIONS[sound]
+    path = tmp_path / ".github" / name
     text = path.read_text()
     assert sound in text
     path.write_text(text.replace(sound, broken))
     done = check(tmp_path)
-    assert done.returncode != 0
+    assert (done.returncode != 0) == bool(said), done.stdout + done.stderr
     assert re.search(said, done.stdout + done.stderr), done.stdout + done.stderr
 
 

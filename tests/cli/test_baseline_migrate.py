@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import lzma
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.command import git
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.baseline_migrate import run as migrate
 from warpwatch.runs.record import read_run
 
-IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
 DECLARATION = """
 import warpwatch as ww
 
@@ -52,8 +51,7 @@ class Repository:
         return Project(root=self.folder, module="perf", families=(), baselines_folder="runs")
 
     def git(self, *arguments: str) -> str:
-        command = ["git", *IDENTITY, *arguments]
-        return subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True).stdout.strip()
+        return git(self.folder, *arguments)
 
     def declare(self, rounds: int) -> str:
         (self.folder / "perf" / "__init__.py").write_text(DECLARATION.replace("ROUNDS", str(rounds)))
@@ -134,6 +132,16 @@ def test_a_case_that_does_not_agree_with_its_commit_stays_unknown(
     assert (cases[SMALL].facts.identity is None, cases[LARGE].facts.identity is None) == (True, False)
 
 
+def stays(capsys: pytest.CaptureFixture[str], repository: Repository, path: Path, why: str) -> None:
+    """Assert that a run is left as it is, for a reason."""
+    before = path.read_bytes()
+    assert migrate(repository.project, paths=[path], commit="") == 1
+    said = capsys.readouterr().err
+    assert re.search(f"left as it is: .*{why}", said), said
+    assert "Traceback" not in said
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("run", "why"),
     [
@@ -146,13 +154,7 @@ def test_a_case_that_does_not_agree_with_its_commit_stays_unknown(
 def test_a_run_whose_commit_is_not_to_be_had_stays_as_it_is(
     repository: Repository, capsys: pytest.CaptureFixture[str], run: dict[str, Any], why: str
 ) -> None:
-    path = repository.save(**run)
-    before = path.read_bytes()
-    assert migrate(repository.project, paths=[path], commit="") == 1
-    said = capsys.readouterr().err
-    assert re.search(rf"left as it is: .*: the work of 2 cases stays unknown: .*{why}", said)
-    assert "Traceback" not in said
-    assert path.read_bytes() == before
+    stays(capsys, repository, repository.save(**run), f": the work of 2 cases stays unknown: .*{why}")
 
 
 def test_a_commit_that_is_named_has_what_was_measured(repository: Repository) -> None:
@@ -167,10 +169,7 @@ def test_a_revision_that_cannot_be_read_leaves_its_runs_as_they_are(
     (repository.folder / "perf" / "__init__.py").write_text("raise SystemExit('broken')")
     repository.git("commit", "-qam", "broken")
     path = repository.save(commit=repository.git("rev-parse", "HEAD"))
-    before = path.read_bytes()
-    assert migrate(repository.project, paths=[path], commit="") == 1
-    assert "its declarations cannot be read by this code (broken)" in capsys.readouterr().err
-    assert path.read_bytes() == before
+    stays(capsys, repository, path, r"its declarations cannot be read by this code \(broken\)")
 
 
 def test_a_file_that_another_tool_wrote_is_left_as_it_is(
@@ -179,10 +178,7 @@ def test_a_file_that_another_tool_wrote_is_left_as_it_is(
     path = repository.save()
     document = json.loads(lzma.decompress(path.read_bytes()))
     path.write_bytes(lzma.compress(json.dumps(document, indent=3).encode()))
-    before = path.read_bytes()
-    assert migrate(repository.project, paths=[path], commit="") == 1
-    assert "is not written as `pytest bench` writes runs" in capsys.readouterr().err
-    assert path.read_bytes() == before
+    stays(capsys, repository, path, "is not written as `pytest bench` writes runs")
 
 
 def test_a_damaged_identity_is_one_sentence(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:

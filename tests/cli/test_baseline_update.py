@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import Bench
+from tests.cli.command import git
 from tests.project import PROJECT
 from tests.recorder import Recorder
 from tests.report.pull_request.stand_in import TOKEN, StandIn, serve
@@ -30,8 +30,8 @@ def there() -> Iterator[StandIn]:
 def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: StandIn) -> Recorder:
     recorder = Recorder(Bench(tmp_path / "checkout"), tmp_path / "plays", monkeypatch)
     origin = tmp_path / "origin.git"
-    subprocess.run(["git", "init", "-q", "--bare", str(origin)], check=True)
-    git(recorder, "remote", "add", "origin", str(origin))
+    git(tmp_path, "init", "-q", "--bare", str(origin))
+    git(recorder.bench.folder, "remote", "add", "origin", str(origin))
     for name, value in {
         "GITHUB_API_URL": there.url,
         "GITHUB_REPOSITORY": "them/theirs",
@@ -45,11 +45,6 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: StandIn) ->
     return recorder
 
 
-def git(recorder: Recorder, *words: str) -> str:
-    folder = recorder.bench.folder
-    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
-
-
 def propose(recorder: Recorder) -> int:
     project = replace(PROJECT, root=recorder.bench.folder)
     return run(project, count=2, keywords=FEW, allowed=(), pull_request=True, base="")
@@ -60,18 +55,22 @@ def test_a_baseline_is_proposed_and_the_branch_stays_as_it_was(
     recorder: Recorder, there: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorder.play({"seed": 1}, {"seed": 2})
-    branch, commit = git(recorder, "symbolic-ref", "--short", "HEAD"), git(recorder, "rev-parse", "HEAD")
+    folder = recorder.bench.folder
+    branch, commit = (
+        git(folder, "symbolic-ref", "--short", "HEAD"),
+        git(folder, "rev-parse", "HEAD"),
+    )
     assert propose(recorder) == 0, capsys.readouterr().err
     assert "pull request 41 proposes the baseline" in capsys.readouterr().out
     (opened,) = there.opened
     assert (opened["base"], opened["title"]) == (branch, "Baseline of Fake GPU 1: 2 runs")
     assert "| runs | 0 | 2 |" in opened["body"]
     assert "What changes:" in opened["body"]
-    pushed = git(recorder, "ls-remote", "origin", opened["head"]).split()[0]
-    assert git(recorder, "rev-parse", f"{pushed}^") == commit
-    assert git(recorder, "diff", "--name-only", commit, pushed).startswith("bench/baselines/fake-gpu-1/0001_")
-    assert git(recorder, "symbolic-ref", "--short", "HEAD") == branch
-    assert git(recorder, "status", "--porcelain") == ""
+    pushed = git(folder, "ls-remote", "origin", opened["head"]).split()[0]
+    assert git(folder, "rev-parse", f"{pushed}^") == commit
+    assert git(folder, "diff", "--name-only", commit, pushed).startswith("bench/baselines/fake-gpu-1/0001_")
+    assert git(folder, "symbolic-ref", "--short", "HEAD") == branch
+    assert git(folder, "status", "--porcelain") == ""
     assert not recorder.bench.baseline.exists()
 
 
@@ -98,7 +97,7 @@ def test_what_the_host_refuses_is_pushed_and_said(
     assert "no pull request was opened" in said
     assert "422 Validation Failed" in said
     assert "is pushed" in said
-    assert git(recorder, "branch", "--list", "baseline-*")
+    assert git(recorder.bench.folder, "branch", "--list", "baseline-*")
 
 
 @pytest.mark.once
@@ -130,11 +129,11 @@ def test_a_push_that_fails_keeps_the_runs_on_the_branch(
     recorder: Recorder, there: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorder.play({"seed": 1}, {"seed": 2})
-    git(recorder, "remote", "set-url", "origin", "/no/such/repository")
+    git(recorder.bench.folder, "remote", "set-url", "origin", "/no/such/repository")
     assert propose(recorder) == 1
     assert "it cannot be pushed; the runs are in" in capsys.readouterr().err
-    (branch,) = git(recorder, "branch", "--list", "baseline-*").split()
-    assert "bench/baselines/fake-gpu-1/" in git(recorder, "show", "--name-only", branch)
+    (branch,) = git(recorder.bench.folder, "branch", "--list", "baseline-*").split()
+    assert "bench/baselines/fake-gpu-1/" in git(recorder.bench.folder, "show", "--name-only", branch)
     assert not there.opened
 
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.cli.command import arguments
+from tests.cli.command import arguments, git
 from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import bisect as command
-from warpwatch.cli.bisect import Walked, _print_result, walk
+from warpwatch.cli.bisect import Bisection, CaseHistory, Range, Unusable, _print_result, build_all, list_commits, search
 from warpwatch.cli.options import kernel_case
 from warpwatch.devices.compile.compiler import Target
-from warpwatch.explain.bisection import Bisection, Measure, Range, Unusable, list_commits
 from warpwatch.revision.declared import BadRevision
 from warpwatch.verdict.rule import Decision, Verdict
 
 CASE = "lines-chain-128-1x65536-float32"
-IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
 DECLARATION = """
 import numpy as np
 
@@ -64,10 +64,7 @@ class History:
     folder: Path
 
     def git(self, *arguments: str) -> str:
-        done = subprocess.run(
-            ["git", *IDENTITY, *arguments], cwd=self.folder, check=True, capture_output=True, text=True
-        )
-        return done.stdout.strip()
+        return git(self.folder, *arguments)
 
     def commit(self, subject: str, *, steps: int = 0, mark: int = 1, text: str = "", **files: str) -> str:
         """Commit a state of the kernel, or another text of its file; returns the commit."""
@@ -108,25 +105,24 @@ def wrong() -> set[str]:
 def instructions(monkeypatch: pytest.MonkeyPatch, wrong: set[str]) -> None:
     """Let the number of instructions stand for the time: 1 % more of them is slower."""
 
-    def on_gpu(walked: Walked, worker: Any, *, cold: bool) -> Measure:
+    def measure(
+        walked: CaseHistory, worker: Any, ranges: Sequence[Range], *, cold: bool
+    ) -> dict[Range, Decision | Unusable]:
         def cost(code: int) -> int:
             (side,) = _sides(walked, code)
             return int(side.code.instructions)
 
-        def decide(ranges: Sequence[Range]) -> dict[Range, Decision | Unusable]:
-            return {(i, j): _unusable(walked, i, j) or _decision(cost(i), cost(j)) for i, j in ranges}
+        return {(i, j): _unusable(walked, i, j) or _decision(cost(i), cost(j)) for i, j in ranges}
 
-        return decide
-
-    def _unusable(walked: Walked, *codes: int) -> Unusable | None:
+    def _unusable(walked: CaseHistory, *codes: int) -> Unusable | None:
         bad = [code for code in codes if walked.stretches[code].commits[0].id in wrong]
         return Unusable(bad[0], "it is wrong in 3 of 512 elements") if bad else None
 
-    monkeypatch.setattr(command, "_on_gpu", on_gpu)
+    monkeypatch.setattr(command, "measure", measure)
     monkeypatch.setattr(command, "_target", lambda worker, arch: (Target("sm_90"), ""))
 
 
-def _sides(walked: Walked, code: int) -> list[Any]:
+def _sides(walked: CaseHistory, code: int) -> list[Any]:
     from warpwatch.explain.explanation import code_of, explain  # noqa: PLC0415
 
     built = code_of(walked.stretches[code].built)
@@ -136,16 +132,8 @@ def _sides(walked: Walked, code: int) -> list[Any]:
 def _decision(old: int, new: int) -> Decision:
     ratio = new / old
     verdict = Verdict.SLOWER if ratio > 1.01 else Verdict.FASTER if ratio < 0.99 else Verdict.SAME
-    return Decision(
-        verdict=verdict,
-        before=old * 1e-6,
-        after=new * 1e-6,
-        ratio=ratio,
-        low=ratio,
-        high=ratio,
-        floor=0.01,
-        processes=5,
-    )
+    times: dict[str, Any] = {"before": old * 1e-6, "after": new * 1e-6, "ratio": ratio, "low": ratio, "high": ratio}
+    return Decision(verdict=verdict, **times, floor=0.01, processes=5)
 
 
 def ask(history: History, span: str, *options: str) -> int:
@@ -237,7 +225,7 @@ def test_what_is_not_slower_is_said(history: History, capsys: pytest.CaptureFixt
     assert "so there is no slowdown in this range to look for\n" in capsys.readouterr().out
     unsure = Bisection(ends=Decision(verdict=Verdict.UNSURE, reason="4 of 5 processes"), first=0, last=1)
     commits = list_commits(f"{good}..HEAD", history.folder, first_parent=True)
-    (walked,) = walk(history.project, [kernel_case(history.project, CASE, "bisect")], commits, Target("sm_90"))
+    (walked,) = build_all(history.project, [kernel_case(history.project, CASE, "bisect")], commits, Target("sm_90"))
     _print_result(walked.stretches, unsure, Target("sm_90"))
     assert "so it cannot be told whether there is a slowdown" in capsys.readouterr().out
     history.commit("Words")
@@ -294,3 +282,88 @@ def test_a_shallow_clone_is_told_how_to_get_the_rest(
     history.git("clone", "-q", "--depth=1", f"file://{history.folder}", str(folder))
     with pytest.raises(BadRevision, match="fetch --unshallow"):
         command.run(find_project(folder), **arguments("bisect", CASE, f"{good}..HEAD"))
+
+
+# The search for steps among machine codes, with costs that are known
+
+FLOOR = 0.005
+
+
+class Costs:
+    """Answers as a GPU would on which the codes take these times. ``wrong``: codes whose results are wrong."""
+
+    def __init__(self, times: Sequence[float], wrong: Sequence[int] = ()) -> None:
+        self.times, self.wrong = times, wrong
+        self.rounds: list[list[Range]] = []
+
+    def __call__(self, ranges: Sequence[Range]) -> dict[Range, Decision | Unusable]:
+        self.rounds.append(list(ranges))
+        return {key: self._one(*key) for key in ranges}
+
+    def _one(self, i: int, j: int) -> Decision | Unusable:
+        for code in (i, j):
+            if code in self.wrong:
+                return Unusable(code, f"{code} is wrong")
+        ratio = self.times[j] / self.times[i]
+        verdict = Verdict.SLOWER if ratio > 1 + FLOOR else Verdict.FASTER if ratio < 1 / (1 + FLOOR) else Verdict.SAME
+        return Decision(verdict=verdict, ratio=ratio)
+
+
+def found(times: Sequence[float], wrong: Sequence[int] = ()) -> Bisection:
+    return search(len(times), Costs(times, wrong))
+
+
+def test_one_step_takes_few_rounds() -> None:
+    costs = Costs([1.0] * 9 + [1.02] * 8)
+    assert list(search(17, costs).steps) == [(8, 9)]
+    assert len(costs.rounds) <= 6  # both ends, and four halvings and the last
+    assert sum(map(len, costs.rounds)) <= 1 + 2 * 4
+
+
+def test_two_steps_are_both_found_with_their_ratios() -> None:
+    steps = found([1, 1, 1.03, 1.03, 1.03, 1.05, 1.05]).steps
+    assert list(steps) == [(1, 2), (4, 5)]
+    assert math.isclose(math.prod(each.ratio for each in steps.values()), 1.05)
+
+
+def test_what_is_not_slower_is_not_searched() -> None:
+    costs = Costs([1, 1.2, 1])
+    assert not search(3, costs).steps
+    assert costs.rounds == [[(0, 2)]]
+    assert found([1, 1]).ends.verdict == Verdict.SAME  # type: ignore[union-attr]
+    assert found([1.1, 1]).ends.verdict == Verdict.FASTER  # type: ignore[union-attr]
+
+
+def test_a_drift_in_parts_below_the_floor_is_a_range() -> None:
+    result = found([1, 1.004, 1.008])
+    assert not result.steps
+    assert list(result.ranges) == [(0, 2)]
+
+
+def test_a_step_beside_a_gain_is_found() -> None:
+    assert list(found([1, 1.10, 1.10, 1.02]).steps) == [(0, 1)]
+
+
+@pytest.mark.parametrize("wrong", [[0], [3], [2, 3], [6], [0, 6], [1, 2, 4, 5]])
+def test_codes_that_cannot_be_measured_are_left_out(wrong: list[int]) -> None:
+    result = found([1, 1, 1, 1.05, 1.05, 1.05, 1.05], wrong)
+    assert set(result.unusable) <= set(wrong)
+    ((first, last),) = result.steps
+    assert first < 3 <= last
+    assert not {first, last} & set(wrong)
+    assert set(range(first + 1, last)) <= set(wrong)
+
+
+def test_where_nothing_can_be_measured_that_is_said() -> None:
+    result = found([1, 1, 1], [0, 1, 2])
+    assert result.ends is None
+    assert len(result.unusable) == 2  # one is left, and there is nothing to measure it against
+
+
+@given(st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.02, 0.05]), min_size=1, max_size=12))
+def test_every_step_is_found_where_no_code_is_faster_than_the_one_before(logs: list[float]) -> None:
+    times = [1.0]
+    for log in logs:
+        times.append(times[-1] * math.exp(log))
+    expected = [(i, i + 1) for i, (a, b) in enumerate(pairwise(times)) if b > a * (1 + FLOOR)]
+    assert sorted(found(times).steps) == expected

@@ -7,25 +7,25 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.cli.command import arguments
+from tests.cli.code_changes import difference
+from tests.cli.command import arguments, git
 from tests.project import ROOT
 from tests.stranger import environment, made_by_init, run_command
-from warpwatch.catalogue.project import Project, find_project
+from warpwatch.catalogue.project import find_project
 from warpwatch.cli import ci
-from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Kind, Result, read_result
+from warpwatch.report.pull_request.gather import few_notes
+from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Finding, Kind, Result, read_result
 from warpwatch.runs.files import read_content, run_files
 from warpwatch.runs.record import LARGEST
 
 CASE = "copy-naive-16x16-1024x1024-float32"
-
-
-def git(folder: Path, *words: str) -> None:
-    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words], cwd=folder, check=True)
 
 
 @pytest.fixture
@@ -48,11 +48,17 @@ def run_ci(folder: Path, *words: str, **variables: str) -> tuple[int, str, Resul
 
 @pytest.mark.slow
 def test_a_push_is_tested_and_compared_with_nothing(repository: Path) -> None:
+    folder = repository / "warpwatch-results"
+    folder.mkdir()
+    (folder / "warpwatch-bench.xml").write_text("of an earlier call")
+    (folder / "mine.txt").write_text("mine")
     status, said, result = run_ci(repository, "--device", "software")
     assert status == 0, said
     assert result.tests == {"passed": 16}
     assert (result.where, result.against, result.failed) == ("the software device", "", False)
     assert any("nothing is compared: this is no pull request" in note for note in result.notes)
+    assert not (folder / "warpwatch-bench.xml").exists()
+    assert (folder / "mine.txt").read_text() == "mine"
 
 
 @pytest.mark.slow
@@ -71,7 +77,7 @@ def test_a_revision_is_compared_by_machine_code(repository: Path) -> None:
 @pytest.mark.slow
 def test_a_pull_request_in_a_shallow_clone_is_red_and_says_what_to_do(repository: Path, tmp_path: Path) -> None:
     git(repository, "commit", "-q", "--allow-empty", "-m", "second")
-    subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{repository}", "shallow"], cwd=tmp_path, check=True)
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{repository}", "shallow")
     git(tmp_path / "shallow", "update-ref", "-d", "refs/remotes/origin/main")
     status, said, result = run_ci(tmp_path / "shallow", "--device", "software", GITHUB_BASE_REF="main")
     assert status == 1
@@ -96,17 +102,6 @@ def test_what_was_not_tested_is_red_with_its_reason(repository: Path, words: lis
     assert any(note in each for each in result.notes), result.notes
 
 
-@pytest.mark.slow
-def test_tests_that_are_all_skipped_are_red(repository: Path) -> None:
-    (repository / "tests" / "test_kernels.py").write_text(
-        'import pytest\n\n\ndef test_x() -> None:\n    pytest.skip("needs two GPUs: run it where there are two")\n'
-    )
-    status, said, result = run_ci(repository, "--device", "software")
-    assert status == 1, said
-    assert any("NOTHING WAS TESTED: all 1 tests were skipped" in note for note in result.notes)
-    assert "### Kernels: no kernel was tested" in said
-
-
 MARKED = 'import pytest\n\n\n@pytest.mark.cases("tested")\n'
 
 
@@ -122,12 +117,15 @@ MARKED = 'import pytest\n\n\n@pytest.mark.cases("tested")\n'
             "of the tests of kernels, 6 failed as expected",
         ),
         ("", "no test ran"),
+        ("import pytest\ndef test_x():\n    pytest.skip('here')\n", "1 tests ran, and none is of a case or build"),
     ],
 )
 def test_no_kernel_tested_is_red_whatever_else_passed(repository: Path, code: str, note: str) -> None:
     (repository / "tests" / "test_kernels.py").write_text(code)
     status, said, result = run_ci(repository, "--device", "software")
     assert status == 1, said
+    skipped = any("NOTHING WAS TESTED: all 1 tests were skipped" in each for each in result.notes)
+    assert skipped == ("skip('here')" in code)
     assert f"no kernel was tested: {note}" in result.notes
     assert "### Kernels: no kernel was tested" in said
     assert "passed" not in result.tests
@@ -146,9 +144,8 @@ def test_what_programs_print_cannot_command_the_host_nor_fill_its_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "flood.py").write_text(FLOOD)
-    project = Project(root=tmp_path, module="kernels", families=())
     (results := tmp_path / "results").mkdir()
-    status, said = ci._run(ci.Job(project=project, results=results, on_gpu=False), ["flood"])
+    status, said = ci._run(ci.Job(root=tmp_path, results=results, on_gpu=False), ["flood"])
     shown = capsys.readouterr().out
     assert (status, said) == (0, r"\x1b]0;title\x07")
     assert shown.startswith("$ python -m flood\n: :set-output name=a::b\n: :add-mask::c\nline 0\n")
@@ -171,28 +168,18 @@ def test_a_table_that_is_too_large_for_the_page_is_named(tmp_path: Path, monkeyp
 
 def test_notes_that_no_result_holds_are_counted() -> None:
     notes = [str(number) for number in range(100)]
-    few = ci._few(notes)
+    few = few_notes(notes)
     assert len(few) == MOST_NOTES
     assert few[0] == "0"
     assert few[1] == "51 more things, which the job's log has"
     assert few[2:] == notes[-48:]
-    assert ci._few(notes[:50]) == notes[:50]
+    assert few_notes(notes[:50]) == notes[:50]
 
 
 @pytest.mark.slow
-def test_a_wrong_kernel_is_red_and_named(repository: Path) -> None:
-    kernel = repository / "perf" / "block_per_row.cu"
-    kernel.write_text(kernel.read_text().replace("/ sum;", "* sum;"))
-    status, said, result = run_ci(repository, "--device", "software")
-    assert status == 1
-    (finding,) = result.findings
-    assert (finding.kind, finding.file) == (Kind.WRONG, "perf/block_per_row.cu")
-    assert "__global__" in kernel.read_text().splitlines()[finding.line - 1]
-    assert "### Kernels: 1 kernel wrong" in said
-
-
-@pytest.mark.slow
-def test_files_are_named_from_the_top_of_the_checkout(repository: Path, tmp_path: Path) -> None:
+def test_a_wrong_kernel_is_red_and_its_file_is_named_from_the_top_of_the_checkout(
+    repository: Path, tmp_path: Path
+) -> None:
     top = tmp_path / "top"
     top.mkdir()
     git(top, "init", "-q", "-b", "main")
@@ -202,20 +189,13 @@ def test_files_are_named_from_the_top_of_the_checkout(repository: Path, tmp_path
     kernel.write_text(kernel.read_text().replace("/ sum;", "* sum;"))
     git(top, "add", "-A")
     git(top, "commit", "-qm", "kernels")
-    _, said, result = run_ci(top / "gpu", "--device", "software", GITHUB_ACTIONS="true")
-    assert [each.file for each in result.findings] == ["gpu/perf/block_per_row.cu"]
+    status, said, result = run_ci(top / "gpu", "--device", "software", GITHUB_ACTIONS="true")
+    assert status == 1
+    (finding,) = result.findings
+    assert (finding.kind, finding.file) == (Kind.WRONG, "gpu/perf/block_per_row.cu")
+    assert "__global__" in kernel.read_text().splitlines()[finding.line - 1]
     assert "::error file=gpu/perf/block_per_row.cu,line=" in said
-
-
-@pytest.mark.slow
-def test_files_of_an_earlier_call_are_gone_and_others_stay(repository: Path) -> None:
-    folder = repository / "warpwatch-results"
-    folder.mkdir()
-    (folder / "warpwatch-bench.xml").write_text("old")
-    (folder / "mine.txt").write_text("mine")
-    run_ci(repository, "--device", "software")
-    assert not (folder / "warpwatch-bench.xml").exists()
-    assert (folder / "mine.txt").read_text() == "mine"
+    assert "### Kernels: 1 kernel wrong" in said
 
 
 def record_of(*, timing: bool) -> bytes:
@@ -230,30 +210,36 @@ def record_of(*, timing: bool) -> bytes:
     return json.dumps({"benchmarks": [], "warpwatch": about}).encode()
 
 
-def test_a_job_with_a_gpu_times_against_the_base_and_makes_a_site(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Imitates the programs that a job calls: those of a GPU run on one alone."""
-    calls: list[list[str]] = []
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Imitates the programs that a job calls, and lists them: those of a GPU run on one alone."""
+    commands: list[list[str]] = []
     saved = run_files(ROOT / "bench" / "baselines" / "nvidia-h200")[0]
 
     def run(job: ci.Job, command: list[str]) -> tuple[int, str]:
-        calls.append(command)
+        commands.append(command)
+        options = dict(word.split("=", 1) for word in command if word.startswith("--") and "=" in word)
+        timing = "--benchmark-json" in options
         if command[0] == "pytest":
-            timing = any(word.startswith("--benchmark-json=") for word in command)
-            named = next(word.partition("=")[2] for word in command if word.startswith("--warpwatch-record="))
-            Path(named).write_bytes(record_of(timing=timing))
-            if timing:
-                job.file("bench.json").write_bytes(read_content(saved, LARGEST))
-            return int(timing), "1 failed"
+            Path(options["--warpwatch-record"]).write_bytes(record_of(timing=timing and "idle" not in command))
+        if timing and "idle" in command:
+            return 1, "NOTHING WAS COMPARED (--against): ..."
+        if timing:
+            job.file("bench.json").write_bytes(read_content(saved, LARGEST))
         if "diff" in command:
-            job.file("diff.json").write_text(json.dumps({"counts": {}, "builds": [], "notes": []}))
-        return 0, ""
+            job.file("diff.json").write_bytes(msgspec.json.encode(difference()))
+        return int(timing), "1 failed"
 
     monkeypatch.setattr(ci, "_run", run)
     monkeypatch.setattr(ci, "why_no_gpu", lambda: "")
     for name in [each for each in os.environ if each.startswith("GITHUB")]:
         monkeypatch.delenv(name)
+    return commands
+
+
+def test_a_job_with_a_gpu_times_against_the_base_and_makes_a_site(
+    tmp_path: Path, calls: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
     results = tmp_path / "results"
     status = ci.run(find_project(ROOT), **arguments("ci", "--against=HEAD", f"--results={results}"))
     result = read_result(results / NAME)
@@ -268,19 +254,11 @@ def test_a_job_with_a_gpu_times_against_the_base_and_makes_a_site(
     assert "### Kernels: 1 case slower" in capsys.readouterr().out
 
 
-def test_a_benchmark_that_compared_nothing_is_red(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(job: ci.Job, command: list[str]) -> tuple[int, str]:
-        named = next((word.partition("=")[2] for word in command if word.startswith("--warpwatch-record=")), "")
-        if named:
-            Path(named).write_bytes(record_of(timing=False))
-        bench = any(word.startswith("--benchmark-json=") for word in command)
-        return (1, "NOTHING WAS COMPARED (--against): ...") if bench else (0, "")
-
-    monkeypatch.setattr(ci, "_run", run)
-    monkeypatch.setattr(ci, "why_no_gpu", lambda: "")
-    options = arguments("ci", "--against=HEAD", f"--results={tmp_path / 'results'}")
+@pytest.mark.usefixtures("calls")
+def test_a_benchmark_that_compared_nothing_is_red(tmp_path: Path) -> None:
+    options = arguments("ci", "--against=HEAD", "--bench=idle", f"--results={tmp_path / 'results'}")
     assert ci.run(find_project(ROOT), **options) == 1
-    result: Any = read_result(tmp_path / "results" / NAME)
+    result = read_result(tmp_path / "results" / NAME)
     assert any("NOTHING WAS COMPARED" in note for note in result.notes)
     assert any("no times were saved" in note for note in result.notes)
 
@@ -299,3 +277,27 @@ def test_a_comment_that_cannot_be_written_says_what_is_missing(tmp_path: Path, w
     assert done.returncode in (1, 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+SLOWER = Finding(kind=Kind.SLOWER, name="copy-naive-1", said="+3.0 %", file="k.cu", line=9)
+
+
+def test_findings_with_a_place_stand_beside_their_line() -> None:
+    found = [
+        replace(SLOWER, likely="more registers, 32 -> 64"),
+        replace(SLOWER, kind=Kind.WRONG, name="a,b:c", said="100 %\nwrong", file="odd, name:.cu", line=0),
+        replace(SLOWER, kind=Kind.WRONG, file=""),
+        replace(SLOWER, kind=Kind.UNSURE),
+    ]
+    assert list(ci.annotate(found)) == [
+        "::error file=k.cu,line=9,title=slower%3A copy-naive-1::+3.0 %25; more registers, 32 -> 64",
+        "::error file=odd%2C name%3A.cu,line=1,title=wrong%3A a%2Cb%3Ac::100 %25%0Awrong",
+    ]
+
+
+def test_annotations_are_as_many_as_the_host_shows_and_the_others_are_counted() -> None:
+    worse = [replace(SLOWER, kind=Kind.WORSE_CODE) for _ in range(3)]
+    lines = list(ci.annotate([SLOWER] * 25 + worse))
+    assert len([line for line in lines if line.startswith("::error ")]) == 10
+    assert len([line for line in lines if line.startswith("::warning ")]) == 3
+    assert lines[-1] == "15 more of level error are in warpwatch-result.json: GitHub shows 10 of a step"

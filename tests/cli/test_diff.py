@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
 from collections.abc import Mapping
@@ -11,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.checkout import COMMIT, DATES
+from tests.cli.command import git
 from tests.fork_server import run_module
 from tests.stranger import environment
-from warpwatch.cli.diff import check_file
-from warpwatch.cli.options import BadArgument, revisions
-from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA
+from warpwatch.cli.options import revisions
+from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA, BuildChange, CodeDifference
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
-from warpwatch.runs.files import write_whole
 
 BUILD = "-128-float32"
+COMMIT = ("commit", "-q", "-m", "a state")
 DECLARATION = """
 import warpwatch as ww
 
@@ -43,9 +41,9 @@ MORE = {"launched": ", shared_bytes=1024", "tested": ", benchmarks=()", "ready":
 OTHERS = {"launched": ", shared_bytes=50_000", "renamed": ", entry='work_by_another_name'"}  # in the working tree
 HEAD = 'extern "C" __global__ void __launch_bounds__(128)\nwork_%s(const float* x, float* y, int n)\n{\n'
 INDEX = "    const int i = blockIdx.x * 128 + threadIdx.x;\n"
-SPILLS = (
-    INDEX
-    + """
+SAME = "    y[i] = x[i];\n}\n"
+BODIES = {
+    "spills": """
     float held[64];
 #pragma unroll
     for (int j = 0; j < 64; ++j)
@@ -58,65 +56,38 @@ SPILLS = (
     for (int j = 0; j < 64; ++j)
         y[i + j * n] = held[j];
 }
-"""
-)
-LOADS = (
-    INDEX
-    + """
+""",
+    "loads": """
     struct alignas(16) Pack { float v[4]; };
     const Pack four = reinterpret_cast<const Pack*>(x)[i];
     y[i] = four.v[0] * four.v[1] + four.v[2] * four.v[3];
 }
-"""
-)
-UNROLLED = (
-    INDEX
-    + """
+""",
+    "unrolled": """
     float sum = 0;
 #pragma unroll 8
     for (int j = 0; j < n; ++j)
         sum += x[j];
     y[i] = sum;
 }
-"""
-)
-SHARED = (
-    INDEX
-    + """
+""",
+    "shared": """
     __shared__ float tile[1024];
     tile[threadIdx.x] = x[i];
     __syncthreads();
     y[i] = tile[127 - threadIdx.x];
 }
-"""
-)
-RESTRICT = (
-    INDEX
-    + """
+""",
+    "restricted": """
     for (int j = 0; j < n; ++j)
         y[i + j * n] = x[i] * j;
 }
-"""
-)
-SAME = INDEX + "    y[i] = x[i];\n}\n"
-KERNELS = {
-    name: HEAD % name + body
-    for name, body in {
-        "spills": SPILLS,
-        "loads": LOADS,
-        "unrolled": UNROLLED,
-        "shared": SHARED,
-        "restricted": RESTRICT,
-        "same": SAME,
-        "gone": SAME,
-        "broken": SAME,
-        "mended": SAME + "int wrong = no_such_name;\n",
-        "data": "    y[threadIdx.x] = factor;\n}\n",
-        "launched": SAME,
-        "tested": SAME,
-        "renamed": SAME,
-    }.items()
+""",
+    **dict.fromkeys(("same", "gone", "broken", "launched", "tested", "renamed"), SAME),
+    "mended": SAME + "int wrong = no_such_name;\n",
+    "data": "    y[i] = factor;\n}\n",
 }
+KERNELS = {name: HEAD % name + INDEX + body for name, body in BODIES.items()}
 KERNELS["data"] = "__device__ float factor = 2;\n" + KERNELS["data"]
 KERNELS["ready"] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry work_ready() { ret; }\n"
 KERNELS["restricted"] = KERNELS["restricted"].replace(
@@ -138,10 +109,6 @@ PLANTED = {
 }
 
 
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=folder, env=os.environ | DATES, check=True, capture_output=True)
-
-
 def declare(folder: Path, kernels: Mapping[str, str], more: Mapping[str, str] = MORE) -> None:
     """Write kernels and their declaration. ``more``: what a kernel is declared with besides."""
     (folder / "mine").mkdir(exist_ok=True)
@@ -151,19 +118,14 @@ def declare(folder: Path, kernels: Mapping[str, str], more: Mapping[str, str] = 
     (folder / "mine" / "__init__.py").write_text(DECLARATION.format(variants=variants))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Repository:
-    """A repository with a commit, and other kernels in its working tree."""
-
-    folder: Path
-
-    def diff(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        own = {**environment(), **variables}
-        return run_module(("warpwatch", "diff", *arguments), self.folder, own, seconds=100, imports_from_folder=False)
+def diff(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    own = {**environment(), **variables}
+    return run_module(("warpwatch", "diff", *arguments), folder, own, seconds=100, imports_from_folder=False)
 
 
 @pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a commit, and other kernels in its working tree."""
     for find, missing in ((nvcc, NoCompiler), (nvdisasm, NoDisassembler)):
         try:
             find()
@@ -175,8 +137,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     for command in (("init", "-q", "-b", "main"), ("add", "-A"), COMMIT, ("checkout", "-q", "-b", "work")):
         git(folder, *command)
     changed = {name: text.replace(*PLANTED.get(name, ("", ""))) for name, text in KERNELS.items() if name != "gone"}
-    declare(folder, changed | {"added": HEAD % "added" + SAME}, MORE | OTHERS)
-    return Repository(folder=folder)
+    declare(folder, changed | {"added": HEAD % "added" + INDEX + SAME}, MORE | OTHERS)
+    return folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,30 +146,30 @@ class Found:
     """What one run of the command said and wrote."""
 
     done: subprocess.CompletedProcess[str]
-    document: Mapping[str, Any]
+    json: CodeDifference
     markdown: str
 
-    def build(self, name: str) -> Any:
-        return next(build for build in self.document["builds"] if build["id"] == f"work-{name}{BUILD}")
+    def build(self, name: str) -> BuildChange:
+        return next(build for build in self.json.builds if build.id == f"work-{name}{BUILD}")
 
     def kernels(self, name: str) -> tuple[Any, Any]:
-        (kernel,) = self.build(name)["kernels"]
-        return kernel["old"], kernel["new"]
+        (kernel,) = self.build(name).kernels
+        return kernel.old, kernel.new
 
 
 @pytest.fixture(scope="module")
-def found(repository: Repository) -> Found:
-    written = [repository.folder / name for name in ("table.md", "all.json")]
+def found(repository: Path) -> Found:
+    written = [repository / name for name in ("table.md", "all.json")]
     files = ("--markdown", str(written[0]), "--json", str(written[1]))
-    done = repository.diff("--fail-on", "spills,registers,occupancy", *files)
-    table, document = (path.read_text() for path in written)
-    return Found(done=done, document=json.loads(document), markdown=table)
+    done = diff(repository, "--fail-on", "spills,registers,occupancy", *files)
+    document = msgspec.json.decode(written[1].read_bytes(), type=CodeDifference)
+    return Found(done=done, json=document, markdown=written[0].read_text())
 
 
 @pytest.mark.slow
 def test_counts_and_exit_status(found: Found) -> None:
-    assert found.done.returncode == 1
-    assert found.document["counts"] == {"sm_90": {"different": 10, "new": 1, "gone": 1, "failed": 2, "identical": 1}}
+    assert (found.done.returncode, found.json.format) == (1, 1)
+    assert found.json.counts == {"sm_90": {"different": 10, "new": 1, "gone": 1, "failed": 2, "identical": 1}}
     assert "sm_90: 15 builds: 1 identical, 10 different, 1 new, 1 gone, 2 not compiled" in found.done.stdout
     assert (
         "the working tree, with changes that are not committed, against the merge base with main" in found.done.stdout
@@ -216,105 +178,90 @@ def test_counts_and_exit_status(found: Found) -> None:
 
 def test_spills(found: Found) -> None:
     old, new = found.kernels("spills")
-    assert (old["needs"]["local_bytes"], new["needs"]["registers"] <= 40) == (0, True)
-    assert new["needs"]["local_bytes"] > 0
-    assert new["code"]["inside"]["local load 4 B"] > 0
-    assert "local load 4 B" not in old["code"]["inside"]
+    assert (old.needs.local_bytes, new.needs.registers <= 40) == (0, True)
+    assert new.needs.local_bytes > 0
+    assert new.code.inside["local load 4 B"] > 0
+    assert "local load 4 B" not in old.code.inside
     assert re.search(r"^  local memory +0 B -> \d+ B, \d+ loads, \d+ stores$", found.done.stdout, re.MULTILINE)
     assert f"work-spills{BUILD} (sm_90): local memory of a thread grew from 0 to" in found.done.stderr
 
 
-def test_narrower_loads(found: Found) -> None:
+def test_other_kinds_and_numbers_of_instructions_are_counted(found: Found) -> None:
     old, new = found.kernels("loads")
-    assert old["code"]["outside"]["global load 16 B"] == 1
-    assert new["code"]["outside"]["global load 4 B"] == 4
+    assert (old.code.outside["global load 16 B"], new.code.outside["global load 4 B"]) == (1, 4)
     assert "global load 16 B: 1 → 0" in found.markdown
-
-
-def test_lost_unrolling(found: Found) -> None:
     old, new = found.kernels("unrolled")
-    assert old["code"]["inside"]["global load 4 B"] > new["code"]["inside"]["global load 4 B"] == 1
-    assert min(old["code"]["loops"]) > 1
-    assert len(new["code"]["loops"]) == 1
-
-
-def test_lost_restrict(found: Found) -> None:
+    assert old.code.inside["global load 4 B"] > new.code.inside["global load 4 B"] == 1
+    assert min(old.code.loops) > 1
+    assert len(new.code.loops) == 1
     old, new = found.kernels("restricted")
-    assert "global load 4 B" not in old["code"]["inside"]
-    assert new["code"]["inside"]["global load 4 B"] >= 1
+    assert "global load 4 B" not in old.code.inside
+    assert new.code.inside["global load 4 B"] >= 1
+    old, new = found.kernels("tested")  # and not timed
+    assert old.code.instructions < new.code.instructions
 
 
 def test_more_shared_memory(found: Found) -> None:
     old, new = found.kernels("shared")
-    assert [side["needs"]["shared_bytes"] for side in (old, new)] == [4096, 48_000]
-    assert [side["occupancies"][0]["threads"] for side in (old, new)] == [128, 128]
-    assert new["occupancies"][0]["occupancy"]["share"] == 16 / 64
+    assert [side.needs.shared_bytes for side in (old, new)] == [4096, 48_000]
+    assert [side.occupancies[0].threads for side in (old, new)] == [128, 128]
+    assert new.occupancies[0].occupancy.share == 16 / 64
     assert f"work-shared{BUILD} (sm_90): occupancy at 128 threads fell from 1.00 to 0.25" in found.done.stderr
 
 
 def test_the_same_code_in_other_blocks_is_told(found: Found) -> None:
     old, new = found.kernels("launched")
-    assert old["needs"] == new["needs"]
-    assert [side["occupancies"][0]["occupancy"]["share"] for side in (old, new)] == [1.0, 0.25]
+    assert old.needs == new.needs
+    assert [side.occupancies[0].occupancy.share for side in (old, new)] == [1.0, 0.25]
     assert f"work-launched{BUILD} (sm_90): the lowest occupancy fell from 1.00 to 0.25" in found.done.stderr
     assert "work_launched: the machine code is the same, and is launched in other blocks" in found.done.stdout
 
 
-def test_other_constants_are_told_from_other_code(found: Found) -> None:
-    assert found.build("data")["kernels"] == []
-    assert found.build("data")["notes"] == [ONLY_DATA]
-
-
-def test_what_changed_besides_machine_code_is_told(found: Found) -> None:
+def test_notes_say_what_figures_do_not(found: Found) -> None:
     case = f"work-renamed{BUILD}".replace("-float32", "-1024-float32")
-    said = f"changed: entry work_renamed -> work_by_another_name ({case})"
-    assert found.build("renamed")["notes"] == [said]
-
-
-def test_a_kernel_that_is_tested_and_not_timed_is_compared(found: Found) -> None:
-    old, new = found.kernels("tested")
-    assert old["code"]["instructions"] < new["code"]["instructions"]
-
-
-def test_of_ptx_no_more_is_said_than_that_it_differs(found: Found) -> None:
-    assert (found.build("ready")["kernels"], found.build("ready")["notes"]) == ([], [NO_CODE])
+    for name, note in (
+        ("data", ONLY_DATA),
+        ("renamed", f"changed: entry work_renamed -> work_by_another_name ({case})"),
+        ("ready", NO_CODE),
+    ):
+        assert found.build(name).notes == (note,)
+    assert [found.build(name).kernels for name in ("data", "ready")] == [(), ()]
     assert f"error: work-ready{BUILD} (sm_90): {NO_CODE}" in found.done.stderr
 
 
 def test_new_and_gone_kernels_are_told_with_what_is_known(found: Found) -> None:
-    (kernel,) = found.build("added")["kernels"]
-    assert kernel["old"] is None
-    assert kernel["new"]["code"]["instructions"] > 5
+    old, new = found.kernels("added")
+    assert (old, new.code.instructions > 5) == (None, True)
     assert f"work-added{BUILD} (sm_90): new" in found.done.stdout
     assert f"only in the merge base with main: work-gone{BUILD} (sm_90)" in found.done.stdout
 
 
 def test_a_build_that_fails_on_one_side_says_which_and_where(found: Found) -> None:
-    (note,) = found.build("broken")["notes"]
+    (note,) = found.build("broken").notes
     assert note.startswith("in the working tree, mine/broken.cu does not compile: ")
     assert 'identifier "z" is undefined' in note
-    (note,) = found.build("mended")["notes"]
+    (note,) = found.build("mended").notes
     assert note.startswith("in the revision, mine/mended.cu does not compile: ")
     assert f"error: work-mended{BUILD} (sm_90): not compared, because a side does not compile" in found.done.stderr
 
 
 @pytest.mark.slow
-def test_without_a_gate_only_what_does_not_compile_now_is_an_error(repository: Repository) -> None:
-    assert repository.diff("-k", "broken").returncode == 1
-    assert repository.diff("-k", "mended or spills or shared").returncode == 0
+def test_without_a_gate_only_what_does_not_compile_now_is_an_error(repository: Path) -> None:
+    assert diff(repository, "-k", "broken").returncode == 1
+    assert diff(repository, "-k", "mended or spills or shared").returncode == 0
 
 
 @pytest.mark.slow
-def test_a_gate_alone_counts_for_itself(repository: Repository) -> None:
-    assert repository.diff("-k", "shared", "--fail-on", "spills,registers").returncode == 0
-    assert repository.diff("-k", "shared", "--fail-on", "occupancy").returncode == 1
-    nothing = repository.diff("-k", "no_such", "--fail-on", "spills")
+def test_a_gate_alone_counts_for_itself(repository: Path) -> None:
+    assert diff(repository, "-k", "shared", "--fail-on", "spills,registers").returncode == 0
+    assert diff(repository, "-k", "shared", "--fail-on", "occupancy").returncode == 1
+    nothing = diff(repository, "-k", "no_such", "--fail-on", "spills")
     assert (nothing.returncode, "error: no build was compared" in nothing.stderr) == (1, True)
 
 
-def test_without_nvdisasm_the_rest_is_said(repository: Repository) -> None:
-    missing = str(repository.folder / "none")
-    done = repository.diff("-k", "spills", NVDISASM=missing)
+def test_without_nvdisasm_the_rest_is_said(repository: Path) -> None:
+    missing = str(repository / "none")
+    done = diff(repository, "-k", "spills", NVDISASM=missing)
     assert done.returncode == 0
     assert (
         f"instructions are not counted: $NVDISASM names {missing}, which is not a file: pip install nvidia"
@@ -322,7 +269,7 @@ def test_without_nvdisasm_the_rest_is_said(repository: Repository) -> None:
     )
     assert re.search(r"^  local memory +0 B -> \d+ B$", done.stdout, re.MULTILINE)
     assert "instructions" not in done.stdout
-    gated = repository.diff("-k", "shared", "--fail-on", "spills", NVDISASM=missing)
+    gated = diff(repository, "-k", "shared", "--fail-on", "spills", NVDISASM=missing)
     assert gated.returncode == 1
     assert "loads and stores of local memory are not known without nvdisasm" in gated.stderr
 
@@ -341,58 +288,45 @@ def test_without_nvdisasm_the_rest_is_said(repository: Repository) -> None:
         (("-k", "a ("), "error: -k 'a \\(' is not an expression"),
     ],
 )
-def test_bad_input_is_one_sentence(repository: Repository, arguments: tuple[str, ...], said: str) -> None:
-    done = repository.diff(*arguments)
+def test_bad_input_is_one_sentence(repository: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = diff(repository, *arguments)
     assert done.returncode == 2
     assert re.match(said, done.stderr), done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
 
 
-def test_revisions_are_completed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(repository.folder)
+def test_revisions_are_completed(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
     assert {"main", "work"} <= set(revisions(""))
     assert revisions("ma") == ["main"]
     monkeypatch.setenv("PATH", "")
     assert revisions("ma") == []
 
 
-def test_a_shallow_clone_says_how_to_get_the_rest(repository: Repository, tmp_path: Path) -> None:
-    git(repository.folder, "checkout", "-q", "--detach")
-    (repository.folder / "other").write_text("")
+def test_a_shallow_clone_says_how_to_get_the_rest(repository: Path, tmp_path: Path) -> None:
+    git(repository, "checkout", "-q", "--detach")
+    (repository / "other").write_text("")
     for command in (("add", "other"), COMMIT, ("branch", "-f", "ahead"), ("checkout", "-q", "work")):
-        git(repository.folder, *command)
-    address = f"file://{repository.folder}"
+        git(repository, *command)
+    address = f"file://{repository}"
     git(tmp_path, "clone", "-q", "--depth=1", "--no-single-branch", "--branch=ahead", address, "clone")
-    clone = Repository(folder=tmp_path / "clone")
-    git(clone.folder, "remote", "set-head", "origin", "main")
-    done = clone.diff()
+    clone = tmp_path / "clone"
+    git(clone, "remote", "set-head", "origin", "main")
+    done = diff(clone)
     assert (done.returncode, done.stdout) == (2, "")
     assert "have no commit in common here: this clone is shallow; `git fetch --unshallow` gets the rest" in done.stderr
 
 
 @pytest.mark.slow
-def test_without_a_main_branch_a_revision_is_asked_for(repository: Repository, tmp_path: Path) -> None:
+def test_without_a_main_branch_a_revision_is_asked_for(repository: Path, tmp_path: Path) -> None:
     declare(tmp_path, {"same": KERNELS["same"]})
     (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
-    alone = Repository(folder=tmp_path)
-    assert "is not a git checkout" in alone.diff().stderr
+    assert "is not a git checkout" in diff(tmp_path).stderr
     for command in (("init", "-q", "-b", "work"), ("add", "-A"), COMMIT):
         git(tmp_path, *command)
-    assert "neither main nor master: name a revision" in alone.diff().stderr
-    done = alone.diff("HEAD", "--arch", "sm_80,sm_90")
+    assert "neither main nor master: name a revision" in diff(tmp_path).stderr
+    done = diff(tmp_path, "HEAD", "--arch", "sm_80,sm_90")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("the working tree, against HEAD (")
     assert "sm_80: 1 build: 1 identical\nsm_90: 1 build: 1 identical\n" in done.stdout
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "table.md"
-    path.write_text("before")
-    with pytest.raises(UnicodeEncodeError):
-        write_whole(path, "after \ud800")
-    assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["table.md"])
-    write_whole(path, "after")
-    assert path.read_text() == "after"
-    with pytest.raises(BadArgument, match="cannot be written: Is a directory"):
-        check_file(tmp_path)

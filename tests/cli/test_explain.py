@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.command import git
 from tests.explain import planted
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project, find_project
@@ -16,7 +16,6 @@ from warpwatch.cli import explain as command
 from warpwatch.revision.declared import BadRevision
 
 CASE = "padding-tile-32x8-4096x4096-float32"
-IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +26,15 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "planted" / "__init__.py").write_text("raise RuntimeError('nothing yet')\n")
     (folder / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "planted"\n')
     (folder / ".gitignore").write_text("__pycache__/\n")
-
-    def git(*arguments: str) -> None:
-        subprocess.run(["git", *IDENTITY, *arguments], cwd=folder, check=True)
-
-    git("init", "-q", "-b", "main")
-    git("add", "-A")
-    git("commit", "-q", "-m", "Nothing yet")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "Nothing yet")
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(planted.FOLDER, folder / "planted", ignore=ignored, dirs_exist_ok=True)
-    git("add", "-A")
-    git("commit", "-q", "-m", "The kernels")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "The kernels")
     planted.plant(folder / "planted")
-    git("commit", "-q", "-a", "-m", "The faults")
+    git(folder, "commit", "-q", "-a", "-m", "The faults")
     return folder
 
 

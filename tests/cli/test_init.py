@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.stranger import run_command, run_pytest
+from tests.test_tools import check
+from tools.workflows import ACTIONS
 
 WRITTEN = {
     "perf/__init__.py",
@@ -88,14 +90,6 @@ def test_a_second_call_changes_nothing(repository: Path) -> None:
     assert "it names kernels already" in said
 
 
-@pytest.mark.parametrize("name", ["perf/__init__.py", "perf.py"])
-def test_a_package_of_another_kind_stops_it_before_anything_is_written(repository: Path, name: str) -> None:
-    (repository / name).parent.mkdir(exist_ok=True)
-    (repository / name).write_text("")
-    assert f"error: {name} exists and may be no package of kernels" in init(repository, status=2)
-    assert files(repository) == {name}
-
-
 def test_a_repository_that_names_its_kernels_keeps_them(repository: Path) -> None:
     (repository / "pyproject.toml").write_text('[tool.pytest.ini_options]\nwarpwatch_kernels = "own"\n')
     init(repository)
@@ -104,36 +98,29 @@ def test_a_repository_that_names_its_kernels_keeps_them(repository: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("name", "text", "said"),
     [
-        ("[project\n", "pyproject.toml: [tool.warpwatch] cannot be added at its end"),
-        ("tool = {}\n", "pyproject.toml: [tool.warpwatch] cannot be added at its end"),
-        ("[tool.warpwatch]\nkernel = 'a'\n", "an unknown key 'kernel'; is kernels meant?"),
+        ("perf/__init__.py", "", "error: perf/__init__.py exists and may be no package of kernels"),
+        ("perf.py", "", "error: perf.py exists and may be no package of kernels"),
+        ("pyproject.toml", "[project\n", "pyproject.toml: [tool.warpwatch] cannot be added at its end"),
+        ("pyproject.toml", "tool = {}\n", "pyproject.toml: [tool.warpwatch] cannot be added at its end"),
+        ("pyproject.toml", "[tool.warpwatch]\nkernel = 'a'\n", "an unknown key 'kernel'; is kernels meant?"),
     ],
 )
-def test_a_pyproject_that_cannot_take_it_stops_it_before_anything_is_written(
-    repository: Path, text: str, said: str
+def test_a_file_that_cannot_take_it_stops_it_before_anything_is_written(
+    repository: Path, name: str, text: str, said: str
 ) -> None:
-    (repository / "pyproject.toml").write_text(text)
+    (repository / name).parent.mkdir(exist_ok=True)
+    (repository / name).write_text(text)
     assert said in init(repository, status=2)
-    assert files(repository) == {"pyproject.toml"}
+    assert files(repository) == {name}
 
 
 def test_the_workflow_is_sound(repository: Path) -> None:
     init(repository)
-    tools = Path(sys.executable).parent
-    workflows = repository / ".github" / "workflows"
-    zizmor = [str(tools / "zizmor"), "--offline", "--persona=pedantic", "--quiet", "--no-progress", str(workflows)]
-    schema = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
-    for command in ([str(tools / "actionlint")], zizmor, schema):
-        done = subprocess.run(
-            command if command is zizmor else [*command, str(workflows / "kernels.yml")],
-            cwd=repository,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    shutil.copytree(ACTIONS, repository / ".github" / "actions")
+    done = check(repository)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow

@@ -16,15 +16,15 @@ import pytest
 
 from tests import stranger
 from tests.checkout import Bench
+from tests.cli.command import git
 from tests.project import PROJECT, ROOT
 from warpwatch.cli import watch
-from warpwatch.cli.processes import Program
-from warpwatch.cli.watch import Steps, Watched, check
+from warpwatch.cli.programs import Program
 from warpwatch.cli.watch_files import Answer, files_by_variant, marked_files, reached
 from warpwatch.runs.faults import reported
 from warpwatch.runs.files import run_files
 
-COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
+COMMIT = ("commit", "-q", "-m", "a state")
 TESTS = """
 import pytest
 
@@ -37,10 +37,6 @@ NAIVE = "mine/naive.cu"
 ONE_BUILD = "256 and float32"
 TIMED = "16777216"  # a size that no test has
 UNDER_WAY = 60.0  # seconds that a line may take on a busy machine
-
-
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -83,11 +79,7 @@ def test_only_the_kernel_whose_file_differs_from_head_is_checked(repository: Pat
     assert untimed == "  times     not taken: those of softcuda say nothing about a GPU"
     command = re.escape("pytest tests -k '(256 and float32) and (copy-)'")
     assert re.fullmatch(rf"  \d+\.\d s; in full: {command}", took)
-
-
-@pytest.mark.slow
-def test_a_kernel_that_is_chosen_by_what_is_timed_is_tested_all_the_same(repository: Path) -> None:
-    edit(repository / NAIVE, "if (i < n)", "if (i < n)  // inside")
+    # What is chosen by a size that is timed alone is tested all the same.
     _, _, right, _, took = once(repository, "-k", f"256 and {TIMED} and float32", status=0)
     assert re.fullmatch(r"  right     \d+ tests", right)
     assert took.endswith(" s; in full: pytest tests -k copy-")
@@ -127,18 +119,10 @@ def test_kernels_that_no_test_covers_are_not_called_right(repository: Path) -> N
     assert "  untested  no file of tests has pytest.mark.cases or pytest.mark.builds" in lines
 
 
-def result_of(steps: Steps) -> bool | None:
-    """Wait for all steps; return how they ended."""
-    try:
-        while True:
-            assert next(steps).wait(2 * UNDER_WAY)
-    except StopIteration as end:
-        good: bool | None = end.value
-        return good
-
-
 @pytest.mark.slow
-def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The first step, which finds the device, is given its answer; the others run pytest with a fake GPU."""
     bench = Bench(tmp_path / "checkout")
     # This GPU has times and no results.
@@ -153,16 +137,14 @@ def test_on_a_gpu_a_kernel_that_is_right_is_timed_against_head(tmp_path: Path, m
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p tests.fake_gpu -p no:hypothesispytest --benchmark-min-rounds=20")
     monkeypatch.setenv("FAKE_GPU", json.dumps({"slower": {"copy-naive-256": 1.2}}))
     monkeypatch.setenv("PYTHONPATH", str(bench.folder))
-    watched = Watched(root=bench.folder, module="kernels", keywords="256 and float32", device="gpu")
-    (scratch := tmp_path / "scratch").mkdir()
-    said: list[str] = []
-    good = result_of(check(watched, [], scratch, said.append, lambda answer: None))
+    watching = watch.Watch(root=bench.folder, module="kernels", keywords="256 and float32", device="gpu")
+    assert watching.check_once([]) == 1
+    said = capsys.readouterr().out.splitlines()
     _, right, times, took = said
     assert right == "  right     3 tests", said
     assert re.match(r"  times     4 slower; copy-naive-256-1048576-float32: slower: median .* processes", times)
     words = "-k '(256 and float32) and (copy-naive-)' --warpwatch-device=gpu"
     assert took.endswith(f" s; in full: pytest correctness {words} && pytest bench --warpwatch-against=HEAD {words}")
-    assert good is False
     assert not (bench.folder / ".benchmarks").exists()
 
 

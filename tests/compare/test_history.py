@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from tests.fork_server import run_module
-from tests.project import ROOT
-from warpwatch.compare.history import find_steps, levels, load, show
+from tests.project import PROJECT, ROOT
+from warpwatch.cli import history
+from warpwatch.compare.history import find_steps, levels, load
 from warpwatch.runs.record import BadRun
 from warpwatch.verdict.rule import MEASURED
 
@@ -89,12 +90,12 @@ def test_one_case_is_shown_night_by_night(tmp_path: Path, capsys: pytest.Capture
     case = int(np.argmax(MEDIANS))
     factors[6:, case] = 1.1
     folder = record(tmp_path / "a-gpu", factors)
-    assert show(folder, f"case-{case}") == 0
+    assert history.run(PROJECT, case=f"case-{case}", folder=folder, new=None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[12:] == [f"which commit it was: python -m warpwatch bisect --from-history case-{case}"]
     assert lines[6].startswith("2026-10-07T03:00  060606060606 ")
     assert lines[6].endswith("% from here on")
-    assert show(folder, "no-such-case") == 2
+    assert history.run(PROJECT, case="no-such-case", folder=folder, new=None) == 2
     assert "no run in" in capsys.readouterr().err
 
 

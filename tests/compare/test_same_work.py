@@ -14,6 +14,7 @@ from tests.project import PROJECT
 from tests.runs.identities import KNOWN, known
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.cli.bisect import Commit, stretches
 from warpwatch.compare.code_difference import Side, SideBuild, State, compare_build
 from warpwatch.compare.comparison import listed
 from warpwatch.compare.doubts import SAME_CODE, change_of_work, doubt, same_code
@@ -23,7 +24,6 @@ from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.other_kernel import OtherKernel, key
-from warpwatch.explain.bisection import Commit, stretches
 from warpwatch.revision import declarations
 from warpwatch.revision.commit import CommitCase
 from warpwatch.revision.declared import of_code, own_identity

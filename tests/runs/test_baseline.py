@@ -22,10 +22,9 @@ from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT, ROOT
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.baseline_promote import promote
+from warpwatch.cli.baseline_promote import objections, promote, replace_baseline
 from warpwatch.cli.main import main
 from warpwatch.report.tables import changes, summary, tables
-from warpwatch.runs.baseline import objections, replace_baseline
 from warpwatch.runs.files import write_run
 from warpwatch.runs.record import BadRun, Facts, RunRecord, read_document, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict

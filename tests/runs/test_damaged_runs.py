@@ -25,13 +25,13 @@ from tests.project import BASELINES, PROJECT
 from tools import recording, score
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.cli import history, picture
 from warpwatch.cli.baseline_promote import promote
-from warpwatch.compare import history
 from warpwatch.compare import saved_self_check as selfcheck
 from warpwatch.compare.reference import difference, find_runs
 from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison
 from warpwatch.devices.worker import Kernel
-from warpwatch.report import ladder, picture
+from warpwatch.report import ladder
 from warpwatch.report import tables as report
 from warpwatch.report.site.material import Material
 from warpwatch.report.site.render import render
@@ -321,8 +321,8 @@ def use(path: Path, order: int) -> None:
         with_it(other_gpus),
         lambda: promote(project, [path], allowed=(), dry_run=True),
         lambda: promote(project, [path, *(run.path for run in good)], allowed=every, dry_run=True),
-        lambda: history.show(path.parent, ""),
-        lambda: history.show(path.parent, next(iter(good[0].cases))),
+        lambda: history.run(project, case="", folder=path.parent, new=None),
+        lambda: history.run(project, case=next(iter(good[0].cases)), folder=path.parent, new=None),
         lambda: compare_with(path),
         lambda: read_usable([path]),
     ]

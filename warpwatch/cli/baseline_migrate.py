@@ -67,8 +67,7 @@ class CommitWork:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", type=Path, metavar="RUN", help="runs or folders of them (all baselines)")
-    measured = "what was measured, where runs do not say so"
-    parser.add_argument("--commit", default="", metavar="REV", help=measured)
+    parser.add_argument("--commit", default="", metavar="REV", help="what was measured, where runs do not say so")
 
 
 def run(project: Project, *, paths: Sequence[Path], commit: str) -> int:

@@ -15,21 +15,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from warpwatch.arguments import positive_integer
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.baseline_promote import promote
-from warpwatch.cli.options import add_keywords, selector
-from warpwatch.cli.processes import INTERRUPTED, Program, ended_by_signals
+from warpwatch.cli.baseline_promote import objections, promote
+from warpwatch.cli.options import add_recording, selector
+from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import why_no_gpu
 from warpwatch.report.tables import spreads
 from warpwatch.revision.commit import git
-from warpwatch.runs.baseline import objections
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import RunRecord, read_run
 
 LAST_LINES = 12  # of a failed run's output
 SHOWN = 20  # lines on the cases
+CHANGED = "the checkout has changes that are not committed: commit them first, or use a clean clone"
 TICK = 1.0  # seconds between two looks at the clock
 
 
@@ -78,10 +77,7 @@ class Recording:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    processes = "processes that measure (5)"
-    parser.add_argument("-n", dest="count", type=positive_integer, default=5, metavar="RUNS", help=processes)
-    add_keywords(parser)
-    parser.add_argument("--allow", dest="allowed", nargs="+", default=[], metavar="WORD", help="as for promote")
+    add_recording(parser)
 
 
 def run(project: Project, *, count: int, keywords: str, allowed: Collection[str]) -> int:
@@ -96,8 +92,9 @@ def run(project: Project, *, count: int, keywords: str, allowed: Collection[str]
     recording = Recording(project=project, label=label, count=count, keywords=keywords, allowed=allowed)
     try:
         with ended_by_signals():
-            if "dirty" not in allowed:
-                _require_clean(project)
+            describe = ("describe", "--always", "--dirty")  # as pytest-benchmark records it
+            if "dirty" not in allowed and git("HEAD", project.root, *describe).stdout.strip().endswith(b"-dirty"):
+                raise BadRecording(CHANGED)
             for _ in range(count):
                 _measure(recording)
                 _check(recording)
@@ -124,13 +121,6 @@ def _promoted(recording: Recording) -> int:
     if status == 0:
         print(f"next: commit {folder}, the baseline that later runs are compared with")
     return status
-
-
-def _require_clean(project: Project) -> None:
-    """Raise BadRecording where the runs would be refused for their checkout, before minutes are spent on them."""
-    described = git("HEAD", project.root, "describe", "--always", "--dirty").stdout  # as pytest-benchmark records it
-    if described.strip().endswith(b"-dirty"):
-        raise BadRecording("the checkout has changes that are not committed: commit them first, or use a clean clone")
 
 
 def _measure(recording: Recording) -> None:
@@ -166,22 +156,22 @@ def _wait(words: Sequence[str], recording: Recording) -> tuple[int | None, list[
 
 def _check(recording: Recording) -> None:
     """Raise BadRecording as soon as the runs so far could not become the baseline."""
-    runs, allowed = recording.runs, set(_allowances(recording))
+    runs, allowed = recording.runs, _allowances(recording)
     previous = [read_run(path) for path in run_files(recording.project.baselines / runs[0].slug)]
-    among = objections(runs, [])
-    refused = {word: among[word] for word in among if word == "mixed" or word not in allowed}
-    against = {word: reasons for word, reasons in objections(runs, previous).items() if word not in allowed}
-    for word, reasons in (refused | against).items():
-        cure = "" if word in refused and word == "mixed" else f"; to do it all the same: --allow {word}"
-        raise BadRecording(f"{reasons[-1]}{cure}; {recording.kept()}")
+    if mixed := objections(runs, []).get("mixed"):
+        raise BadRecording(f"{mixed[-1]}; {recording.kept()}")
+    for word, reasons in objections(runs, previous).items():
+        if word not in allowed:
+            raise BadRecording(f"{reasons[-1]}; to do it all the same: --allow {word}; {recording.kept()}")
     first, last = runs[0], runs[-1]
     differs = {
         "commit": first.commit.id != last.commit.id,
         "GPU": first.gpu_uuid != last.gpu_uuid,
         "choice of cases": first.cases.keys() != last.cases.keys(),
     }
-    for name in (name for name, other in differs.items() if other):
-        raise BadRecording(f"{last.path}: has another {name} than {first.path.name}; {recording.kept()}")
+    for name, is_other in differs.items():
+        if is_other:
+            raise BadRecording(f"{last.path}: has another {name} than {first.path.name}; {recording.kept()}")
 
 
 def _allowances(recording: Recording) -> Sequence[str]:

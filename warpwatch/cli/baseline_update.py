@@ -7,14 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli import baseline_record
-from warpwatch.cli.options import BadArgument
-from warpwatch.report.pull_request.code_host import Host, Refused, open_pull_request
+from warpwatch.cli.options import BadArgument, add_recording
+from warpwatch.report.pull_request.code_host import Host, Refused
 from warpwatch.report.pull_request.result import one_line
 from warpwatch.report.tables import changes, spreads
 from warpwatch.revision.commit import git
@@ -26,25 +25,10 @@ LISTED = 10  # cases whose processes differ most
 GITHUB = re.compile(r"github\.com[:/](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 
 
-class NotProposed(Exception):
-    """Raised where no pull request is opened; the message says why, and what is kept."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proposal:
-    """A pull request to be opened. ``branch``: a new one; ``base``: the one it is to be merged into."""
-
-    project: Project
-    host: Host
-    branch: str
-    base: str
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    baseline_record.add_arguments(parser)
+    add_recording(parser)
     parser.add_argument("--pull-request", action="store_true", help="on GitHub; needs GITHUB_TOKEN")
-    branch = "to be merged into it (the one checked out)"
-    parser.add_argument("--base", default="", metavar="BRANCH", help=branch)
+    parser.add_argument("--base", default="", metavar="BRANCH", help="to be merged into it (the one checked out)")
 
 
 def run(project: Project, *, count: int, keywords: str, allowed: Collection[str], pull_request: bool, base: str) -> int:
@@ -55,35 +39,33 @@ def run(project: Project, *, count: int, keywords: str, allowed: Collection[str]
     """
     if not pull_request:
         raise BadArgument("say where it goes: --pull-request; `warpwatch baseline record` changes the files here alone")
+    branch = f"baseline-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     try:
-        proposal = _prepare(project, base)
+        host, here = _prepare(project.root)
         before = _baselines(project)
         if status := baseline_record.run(project, count=count, keywords=keywords, allowed=allowed):
             return status
-        number = _propose(proposal, before)
-    except (NotProposed, Refused) as error:
+        title, body = _commit(project, before, branch, here)
+        try:
+            number = host.open_pull_request(title=title, head=branch, base=base or here, body=body)
+        except Refused as error:
+            raise Refused(f"{error}; the branch {branch} is pushed") from None
+    except Refused as error:
         print(f"error: no pull request was opened: {error}", file=sys.stderr)
         return 1
-    print(f"pull request {number} proposes the baseline, from the branch {proposal.branch}")
+    print(f"pull request {number} proposes the baseline, from the branch {branch}")
     return 0
 
 
-def _prepare(project: Project, base: str) -> Proposal:
-    """Find the repository at the code host, the token and the branches. Raises NotProposed or Refused."""
-    root = project.root
+def _prepare(root: Path) -> tuple[Host, str]:
+    """Find the repository at the code host, with the token, and the branch that is checked out. Raises Refused."""
     here = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD", otherwise="HEAD is on no branch: switch to one")
     address = _git(root, "remote", "get-url", "origin", otherwise="there is no remote repository called origin")
     github = GITHUB.search(address)
     repository = os.environ.get("GITHUB_REPOSITORY") or (github["name"] if github else "")
     if not repository:
-        raise NotProposed(f"{address} names no repository of GitHub: set GITHUB_REPOSITORY to OWNER/NAME")
-    host = Host(
-        api=os.environ.get("GITHUB_API_URL") or "https://api.github.com",
-        repository=repository,
-        token=os.environ.get("GITHUB_TOKEN", ""),
-    )
-    branch = f"baseline-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    return Proposal(project=project, host=host, branch=branch, base=base or here)
+        raise Refused(f"{address} names no repository of GitHub: set GITHUB_REPOSITORY to OWNER/NAME")
+    return Host.of_workflow(repository), here
 
 
 def _baselines(project: Project) -> dict[str, list[RunRecord]]:
@@ -92,27 +74,25 @@ def _baselines(project: Project) -> dict[str, list[RunRecord]]:
     return {folder.name: [read_run(path) for path in run_files(folder)] for folder in folders}
 
 
-def _propose(proposal: Proposal, before: Mapping[str, list[RunRecord]]) -> int:
-    """Commit what was recorded on a branch of its own, push it and open the pull request; returns its number."""
-    root, folder = proposal.project.root, proposal.project.baselines
-    after = _baselines(proposal.project)
+def _commit(project: Project, before: Mapping[str, list[RunRecord]], branch: str, here: str) -> tuple[str, str]:
+    """Commit what was recorded on a branch of its own and push it; returns the pull request's title and its text.
+
+    ``here``: the branch that is checked out then again. Raises Refused.
+    """
+    root, after = project.root, _baselines(project)
     changed = [slug for slug in after if _names(after[slug]) != _names(before.get(slug, []))]
     if not changed:
-        raise NotProposed("the baseline did not change")
+        raise Refused("the baseline did not change")
     (slug,) = changed
-    gpu = after[slug][0].gpu.name or slug
-    here = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
-    kept = f"the runs are in {os.path.relpath(folder / slug)} and on the branch {proposal.branch}"
-    _git(root, "switch", "--quiet", "--create", proposal.branch)
+    folder = project.baselines / slug
+    title = f"Baseline of {after[slug][0].gpu.name or slug}: {len(after[slug])} runs"
+    kept = f"the runs are in {os.path.relpath(folder)} and on the branch {branch}"
+    _git(root, "switch", "--quiet", "--create", branch)
     try:
-        _git(root, "add", "--all", "--", str(folder / slug))
-        title = f"Baseline of {gpu}: {len(after[slug])} runs"
-        _git(root, "commit", "--quiet", "-m", title, "--", str(folder / slug))
-        _git(root, "push", "--quiet", "origin", proposal.branch, otherwise=f"it cannot be pushed; {kept}")
-        body = _body(before.get(slug, []), after[slug])
-        return open_pull_request(proposal.host, title=title, head=proposal.branch, base=proposal.base, body=body)
-    except Refused as error:
-        raise NotProposed(f"{error}; the branch {proposal.branch} is pushed") from None
+        _git(root, "add", "--all", "--", str(folder))
+        _git(root, "commit", "--quiet", "-m", title, "--", str(folder))
+        _git(root, "push", "--quiet", "origin", branch, otherwise=f"it cannot be pushed; {kept}")
+        return title, _body(before.get(slug, []), after[slug])
     finally:
         _git(root, "switch", "--quiet", here, otherwise=f"{here} cannot be checked out again; {kept}")
 
@@ -146,13 +126,13 @@ def _commits(runs: list[RunRecord]) -> str:
 
 
 def _git(root: Path, *words: str, otherwise: str = "") -> str:
-    """Run git and return what it prints. Raises NotProposed, which begins with ``otherwise``."""
+    """Run git and return what it prints. Raises Refused, which begins with ``otherwise``."""
     try:
         done = git("HEAD", root, *words)
     except BadRevision as error:
-        raise NotProposed(str(error)) from None
+        raise Refused(str(error)) from None
     out, complaint = done.stdout.decode().strip(), done.stderr.decode(errors="replace").strip()
     if done.returncode:
         reason = one_line(complaint or out)
-        raise NotProposed(f"{otherwise or f'git {words[0]} failed'}{f' ({reason})' if reason else ''}")
+        raise Refused(f"{otherwise or f'git {words[0]} failed'}{f' ({reason})' if reason else ''}")
     return out

@@ -1,6 +1,7 @@
 """Finds the commits that made cases slower: ``warpwatch bisect CASE... GOOD..BAD``.
 
-No GPU is needed to find which commits changed the machine code; only those are measured.
+Each commit is built first, which needs no GPU. Those that do the same work follow each other in a stretch. Stretches
+are then measured in pairs, and the steps between them found by halving.
 """
 
 from __future__ import annotations
@@ -9,53 +10,54 @@ import argparse
 import functools
 import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.options import add_arch, add_device, case_ids, few, kernel_case, progress
+from warpwatch.cli.options import add_arch, add_device, case_ids, completed, few, kernel_case, progress
+from warpwatch.compare.code_difference import first_line
+from warpwatch.compare.comparison import load_in_background
 from warpwatch.compare.history import find_steps, load
+from warpwatch.compare.pairs import Pair, PairComparison
+from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.background import on_all_cores
-from warpwatch.devices.compile.compiler import Target
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import NoDevice, Settings
-from warpwatch.devices.worker import Worker, describe_device
-from warpwatch.explain.bisection import (
-    Bisection,
-    Commit,
-    Measure,
-    Range,
-    Stretch,
-    Unusable,
-    list_commits,
-    measure,
-    search,
-    stretches,
-)
+from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.explain.explanation import code_of, explain
 from warpwatch.report.tables import line
-from warpwatch.revision.commit import CommitCase, build_cases, same_files
-from warpwatch.revision.declared import BadRevision, own_identity
-from warpwatch.runs.identity import incomparable
-from warpwatch.verdict.rule import Decision, Verdict
+from warpwatch.revision.commit import (
+    UNSHALLOW,
+    CommitCase,
+    build_cases,
+    find_commit,
+    git,
+    is_ancestor,
+    is_shallow,
+    same_files,
+)
+from warpwatch.revision.declared import BadRevision, own_identity, shortened
+from warpwatch.runs.identity import difference, incomparable
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.timing.sampling import get_ready
+from warpwatch.timing.side_by_side import OtherSideFailed
+from warpwatch.verdict.rule import MIN_PROCESSES, Decision, Verdict
 
-
-@dataclass(frozen=True, kw_only=True)
-class Walked:
-    """History of a case: its stretches of the same work, and by commit id why a commit has none."""
-
-    case: Case
-    stretches: Sequence[Stretch]
-    why: Mapping[str, str]
+FIELDS = "%H%x00%an%x00%as%x00%s"  # of git's log: commit, author, day, subject
+Range = tuple[int, int]  # from one stretch to a later one
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    cases = parser.add_argument(
-        "names", nargs="+", metavar="CASE", help="cases, and last the range of commits: GOOD..BAD"
+    completed(
+        parser.add_argument("names", nargs="+", metavar="CASE", help="cases, and last the range of commits: GOOD..BAD"),
+        case_ids,
     )
-    cases.completer = case_ids  # type: ignore[attr-defined]
-    history = "take the range from the case's saved runs: give one case alone"
-    parser.add_argument("--from-history", action="store_true", help=history)
+    parser.add_argument(
+        "--from-history", action="store_true", help="take the range from the case's saved runs: give one case alone"
+    )
     parser.add_argument("--all-commits", action="store_true", help="walk the commits of merged branches too")
     parser.add_argument("--warm-cache", action="store_true", help="leave L2 as it is between samples")
     add_arch(parser)
@@ -87,9 +89,9 @@ def run(
     try:
         target, why_not = _target(worker, arch)
         good = True
-        for walked in walk(project, cases, commits, target):
-            measurer = None if why_not else _on_gpu(walked, worker, cold=not warm_cache)
-            good &= _bisect_case(walked, commits, target, measurer, why_not)
+        for history in build_all(project, cases, commits, target):
+            measurer = functools.partial(measure, history, worker, cold=not warm_cache)
+            good &= _bisect_case(history, commits, target, None if why_not else measurer, why_not)
         return int(not good)
     finally:
         worker.stop()
@@ -117,60 +119,258 @@ def _target(worker: Worker, arch: str) -> tuple[Target, str]:
         device = worker.call(describe_device)
     except NoDevice as error:
         return Target(arch), f"nothing was measured: {error}"
-    if not device.has_gpu_clock:
-        why = f"nothing was measured: {device.note or 'times of this device judge no kernel'}"
-        return Target(arch), why
-    return device.timing_target, ""
+    if device.has_gpu_clock:
+        return device.timing_target, ""
+    return Target(arch), f"nothing was measured: {device.note or 'times of this device judge no kernel'}"
 
 
-def walk(project: Project, cases: Sequence[Case], commits: Sequence[Commit], target: Target) -> list[Walked]:
-    """Build cases for all commits on all cores, and group commits whose machine code is the same."""
-    names = [case.id for case in cases]
-    build = functools.partial(_build, names=names, project=project, target=target)
-    jobs = on_all_cores(
-        {commit.id: functools.partial(build, commit) for commit in commits}, progress("building commits")
-    )
-    results = {commit: job.result() for commit, job in jobs.items()}
-    walked = []
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """A commit as git describes it."""
+
+    id: str
+    author: str
+    day: str
+    subject: str
+
+    def __str__(self) -> str:
+        return f"{self.id[:12]} {self.day} {shortened(self.author)}: {shortened(self.subject)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """Commits that follow each other and do the same work for a case, but for how its inputs are drawn.
+
+    ``skipped``: commits before them, since the last stretch, that have no code; any may be the cause. ``drawn``: those
+    of them that changed how inputs are drawn.
+    """
+
+    built: CommitCase
+    commits: tuple[Commit, ...]
+    skipped: tuple[Commit, ...] = ()
+    drawn: tuple[Commit, ...] = ()
+
+
+def list_commits(text: str, root: Path, *, first_parent: bool) -> list[Commit]:
+    """List the commits of GOOD..BAD with GOOD as the first. Raises BadRevision."""
+    good, dots, bad = text.partition("..")
+    if not dots or not good or bad.startswith(".") or ".." in bad:
+        raise BadRevision(f"{text} is not a range: give GOOD..BAD, such as v1.0..main or HEAD~40..HEAD")
+    first, last = find_commit(good, root), find_commit(bad or "HEAD", root)
+    if not is_ancestor(first, last, root):
+        cure = UNSHALLOW if is_shallow(root) else "name the older one first"
+        raise BadRevision(
+            f"{good} is not an ancestor of {bad or 'HEAD'}, so no commits lead from one to the other: {cure}"
+        )
+    way = "--first-parent" if first_parent else "--topo-order"
+    later = list(_log(text, root, "--reverse", way, f"{first}..{last}"))
+    if not later:
+        raise BadRevision(f"{text} holds no commit: both name {first[:12]}")
+    return [*_log(text, root, "-1", first), *later]
+
+
+def _log(text: str, root: Path, *words: str) -> Iterator[Commit]:
+    """Yield commits as git lists them. ``text``: names them in messages. Raises BadRevision."""
+    listed = git(text, root, "log", "-z", f"--format={FIELDS}", *words)
+    if listed.returncode:
+        raise BadRevision(f"git cannot list {text}: {shortened(listed.stderr.decode(errors='replace'))}")
+    values = iter(listed.stdout.decode(errors="replace").split("\0"))
+    for name, author, day, subject in zip(values, values, values, values, strict=False):
+        yield Commit(id=name, author=author, day=day, subject=subject)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseHistory:
+    """Stretches of a case's commits, and by commit id why a commit is in none."""
+
+    case: Case
+    stretches: Sequence[Stretch]
+    why: Mapping[str, str]
+
+
+def build_all(project: Project, cases: Sequence[Case], commits: Sequence[Commit], target: Target) -> list[CaseHistory]:
+    """Build cases for all commits on all cores, and group commits that do the same work."""
+
+    def build(commit: Commit) -> dict[str, CommitCase] | str:
+        try:
+            return build_cases(commit.id, commit.id[:12], [case.id for case in cases], project, target)
+        except BadRevision as error:
+            return str(error)
+
+    calls = {commit.id: functools.partial(build, commit) for commit in commits}
+    built = {commit: job.result() for commit, job in on_all_cores(calls, progress("building commits")).items()}
+    histories = []
     for case in cases:
-        own = {commit: built if isinstance(built, str) else _of_case(case, built) for commit, built in results.items()}
-        same_work, why = stretches(commits, own)
-        walked.append(Walked(case=case, stretches=same_work, why=why))
-    return walked
+        groups, why = stretches(commits, {commit: _of_case(case, results) for commit, results in built.items()})
+        histories.append(CaseHistory(case=case, stretches=groups, why=why))
+    return histories
 
 
-def _build(commit: Commit, names: Sequence[str], project: Project, target: Target) -> dict[str, CommitCase] | str:
-    try:
-        return build_cases(commit.id, commit.id[:12], names, project, target)
-    except BadRevision as error:
-        return str(error)
-
-
-def _of_case(case: Case, built: Mapping[str, CommitCase]) -> CommitCase | str:
+def _of_case(case: Case, built: Mapping[str, CommitCase] | str) -> CommitCase | str:
     """Return what a commit has for a case, or why that is not comparable."""
-    of_commit = built.get(case.id)
-    if of_commit is None:
-        return "it does not have this case"
-    return incomparable(of_commit.other.identity, own_identity(case)) or of_commit
+    if isinstance(built, str):
+        return built
+    if of_commit := built.get(case.id):
+        return incomparable(of_commit.other.identity, own_identity(case)) or of_commit
+    return "it does not have this case"
 
 
-def _on_gpu(walked: Walked, worker: Worker, *, cold: bool) -> Measure:
-    """Make a function that measures pairs of a case's stretches."""
+def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) -> tuple[list[Stretch], dict[str, str]]:
+    """Group commits by the work that they do for a case, and say why commits have none, by their ids.
 
-    def decide(ranges: Sequence[Range]) -> dict[Range, Decision | Unusable]:
-        built = [stretch.built for stretch in walked.stretches]
-        return measure(walked.case, built, ranges, worker, cold=cold, progress=progress("measuring"))
+    ``built``: by commit, what it has for the case, or why it has nothing.
+    """
+    groups: list[Stretch] = []
+    why: dict[str, str] = {}
+    skipped: list[Commit] = []
+    newest: CommitCase | None = None
+    for commit in commits:
+        state = built[commit.id]
+        if isinstance(state, CommitCase) and isinstance(state.image, CompileError):
+            state = first_line(state.image)
+        if isinstance(state, str):
+            why[commit.id] = state
+            skipped.append(commit)
+            continue
+        changed = difference(newest.identity if newest else None, state.identity, same_source=True)
+        drawn = (commit,) if "draw" in changed.changed else ()
+        if newest and not changed.besides("draw"):
+            last = groups[-1]
+            groups[-1] = replace(last, commits=(*last.commits, commit), drawn=(*last.drawn, *drawn))
+        else:
+            groups.append(Stretch(built=state, commits=(commit,), skipped=tuple(skipped), drawn=drawn))
+        newest, skipped = state, []
+    return groups, why
 
-    return decide
+
+# Steps between stretches
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """Reason why a stretch cannot be measured, such as wrong results. ``code``: which."""
+
+    code: int
+    reason: str
+
+
+Measure = Callable[[Sequence[Range]], Mapping[Range, Decision | Unusable]]
+
+
+@dataclass(kw_only=True)
+class Bisection:
+    """Result of a bisection.
+
+    ``usable``: the codes that can be measured; ``unusable``: why the others cannot. ``decided``: pairs that were
+    measured. ``ends``: how the last code that can be measured differs from the first; None where fewer than two can be.
+    ``steps``: neighbouring codes, without those that cannot be measured, of which the later is slower. ``ranges``:
+    those that are slower as a whole while no half of them is by itself.
+    """
+
+    usable: list[int] = field(default_factory=list)
+    unusable: dict[int, str] = field(default_factory=dict)
+    decided: dict[Range, Decision] = field(default_factory=dict)
+    ends: Decision | None = None
+    first: int = 0
+    last: int = 0
+    steps: dict[Range, Decision] = field(default_factory=dict)
+    ranges: dict[Range, Decision] = field(default_factory=dict)
+
+    def ask(self, ranges: Sequence[Range], measure: Measure) -> bool:
+        """Measure the ranges that are not decided yet; returns whether all their codes could be measured."""
+        answers = measure([key for key in ranges if key not in self.decided])
+        wrong = {each.code: each.reason for each in answers.values() if isinstance(each, Unusable)}
+        self.decided |= {key: each for key, each in answers.items() if isinstance(each, Decision)}
+        self.unusable |= wrong
+        self.usable = [code for code in self.usable if code not in wrong]
+        return not wrong
+
+    def is_slower(self, key: Range) -> bool:
+        return self.decided[key].verdict == Verdict.SLOWER
+
+    def halves(self, key: Range) -> list[Range]:
+        """Split a range at the code in its middle; nothing where no usable code lies between its ends."""
+        between = [code for code in self.usable if key[0] < code < key[1]]
+        middle = between[len(between) // 2] if between else 0
+        return [(key[0], middle), (middle, key[1])] if between else []
+
+
+def search(count: int, measure: Measure) -> Bisection:
+    """Find the steps among codes 0 to ``count`` - 1. ``measure``: decides about several pairs of codes at once.
+
+    Both ends come first. Where the later is slower, both halves are measured, and so on, all halves of one depth at
+    once. A code that cannot be measured is left out, as `git bisect skip` does.
+    """
+    result = Bisection(usable=list(range(count)))
+    while len(result.usable) > 1 and not result.ask([(result.usable[0], result.usable[-1])], measure):
+        pass
+    if len(result.usable) < 2:
+        return result
+    result.first, result.last = ends = (result.usable[0], result.usable[-1])
+    result.ends = result.decided[ends]
+    waiting = [ends] if result.is_slower(ends) else []
+    while waiting:
+        halves = {key: result.halves(key) for key in waiting}
+        if not result.ask([half for both in halves.values() for half in both], measure):
+            continue  # some middle cannot be used: choose others
+        waiting = []
+        for key, both in halves.items():
+            slower = [half for half in both if result.is_slower(half)]
+            if not slower:
+                (result.ranges if both else result.steps)[key] = result.decided[key]
+            waiting += slower
+    return result
+
+
+def measure(
+    history: CaseHistory, worker: Worker, ranges: Sequence[Range], *, cold: bool
+) -> dict[Range, Decision | Unusable]:
+    """Compare pairs of a case's stretches, all in the same fresh processes.
+
+    Raises DeviceError where no device answers.
+    """
+    decisions: dict[Range, Decision | Unusable] = {}
+    comparison, show = PairComparison(), progress("measuring")
+    worker.renew()
+    worker.open_spares(MIN_PROCESSES, get_ready, "cold" if cold else "warm")
+    load_in_background()
+    worker.await_spares()
+    names = {f"{old}-{new}": (old, new) for old, new in ranges}
+    for name, (old, new) in names.items():
+        pair = _pair(history.case, history.stretches[old].built, history.stretches[new].built, worker, cold)
+        try:
+            pair.take(0)
+            comparison.pairs[name] = pair
+        except (DeviceError, WrongResult, OtherSideFailed) as error:
+            wrong = old if isinstance(error, OtherSideFailed) else new
+            decisions[old, new] = Unusable(wrong, str(error).partition("\n")[0])
+        show(len(decisions) + len(comparison.pairs), len(ranges))
+    again = Again(cold, show, {})
+    if comparison.pairs:
+        decisions |= {names[name]: decision for name, decision in comparison.decide(again).items()}
+        decisions |= {names[name]: Unusable(names[name][1], why) for name, why in again.broken.items()}
+    return decisions
+
+
+def _pair(case: Case, old: CommitCase, new: CommitCase, worker: Worker, cold: bool) -> Pair:
+    assert isinstance(old.image, Image)
+    assert isinstance(new.image, Image)
+    kernel = Kernel(worker=worker, build=case.build, image=new.image)
+    measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
+    return Pair(measured=measured, other=old.other, other_image=old.image.path, image=new.image.path, newer=new.other)
+
+
+# What is printed
 
 
 def _bisect_case(
-    walked: Walked, commits: Sequence[Commit], target: Target, measurer: Measure | None, why_not: str
+    history: CaseHistory, commits: Sequence[Commit], target: Target, measurer: Measure | None, why_not: str
 ) -> bool:
     """Report on one case; returns whether commits were found that made it slower."""
-    codes, name = walked.stretches, walked.case.id
+    codes, why = history.stretches, history.why
+    unused = [f"; {len(why)} of {len(commits)} cannot be used, such as {name[:12]}: {why[name]}" for name in why]
     many = f"{len(codes)} different machine code{'s' * (len(codes) != 1)} or launches"
-    print(f"{name}: {len(commits)} commits, {many}{_unused(walked.why, len(commits))}")
+    print(f"{history.case.id}: {len(commits)} commits, {many}{''.join(unused[:1])}")
     if drawn := [commit for code in codes for commit in code.drawn]:
         print(
             f"  inputs are drawn in another way since {_named(drawn)}: all were, or would be, timed on today's inputs"
@@ -182,21 +382,13 @@ def _bisect_case(
     if measurer is None:
         print(f"  {why_not}; these commits changed its machine code or launches:")
         for i in range(1, len(codes)):
-            _print_step(codes, (i - 1, i), target, None, "")
+            _print_step(codes, (i - 1, i), target)
         return False
     begin = time.monotonic()
     result = search(len(codes), measurer)
     _print_result(codes, result, target)
     print(f"  {time.monotonic() - begin:.0f} s on the GPU")
     return bool(result.steps)
-
-
-def _unused(why: Mapping[str, str], count: int) -> str:
-    """Say how many commits have no machine code, and why the first of them."""
-    if not why:
-        return ""
-    commit, reason = next(iter(why.items()))
-    return f"; {len(why)} of {count} cannot be used, such as {commit[:12]}: {reason}"
 
 
 def _print_result(codes: Sequence[Stretch], result: Bisection, target: Target) -> None:
@@ -211,27 +403,23 @@ def _print_result(codes: Sequence[Stretch], result: Bisection, target: Target) -
         print("  so it cannot be told whether there is a slowdown in this range")
     elif result.ends.verdict != Verdict.SLOWER:
         print("  so there is no slowdown in this range to look for")
+    several = len(result.steps) + len(result.ranges) > 1
     for step, decision in sorted(result.steps.items()):
-        _print_step(
-            codes, step, target, decision, _share(decision, result.ends, len(result.steps) + len(result.ranges))
-        )
+        share = 100 * math.log(decision.ratio) / math.log(result.ends.ratio) if several else 0.0
+        _print_step(codes, step, target, f"{line(decision)}{f', {share:.0f} % of the slowdown' * several}")
     for (i, j), decision in sorted(result.ranges.items()):
         print(f"  {codes[i].commits[-1].id[:12]}..{codes[j].commits[0].id[:12]}: {line(decision)}")
         print("      in parts: none of the commits between was called slower by itself")
 
 
-def _share(decision: Decision, ends: Decision, parts: int) -> str:
-    """Say which part of the whole slowdown a step is, where there are several."""
-    return f", {100 * math.log(decision.ratio) / math.log(ends.ratio):.0f} % of the slowdown" if parts > 1 else ""
-
-
-def _print_step(codes: Sequence[Stretch], step: Range, target: Target, decision: Decision | None, share: str) -> None:
+def _print_step(codes: Sequence[Stretch], step: Range, target: Target, decision: str = "") -> None:
+    """Print a step between two stretches. ``decision``: by how much the later is slower, where that is known."""
     old, new = codes[step[0]], codes[step[1]]
     between = [commit for code in codes[step[0] + 1 : step[1]] for commit in code.commits]
     print(f"  {new.commits[0]}")
-    if decision:
-        print(f"      {line(decision)}{share}")
     explanation = explain(code_of(old.built), code_of(new.built), target.arch, Verdict.SLOWER)
+    if decision:
+        print(f"      {decision}")
     print(f"      {explanation.sentence if decision else explanation.summary}")
     if possible := [*between, *new.skipped]:
         print(f"      or one of the commits before it that cannot be measured: {_named(possible)}")

@@ -6,19 +6,22 @@ import argparse
 import functools
 import os
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.options import ARCH, add_device, add_keywords, revisions
-from warpwatch.cli.processes import Program, ended_by_signals, pytest_words, record_of
+from warpwatch.cli.options import ARCH, add_device, add_keywords, completed, revisions
+from warpwatch.cli.programs import Program, ended_by_signals, pytest_words, record_of
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.devices.foreign_text import Limited, pass_on, plain
 from warpwatch.devices.gpus import why_no_gpu
-from warpwatch.report.pull_request.comment import About, annotate, comment, marker
-from warpwatch.report.pull_request.gather import count_tests, count_verdicts, findings, read_code, why_untested
-from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Finding, Result, limited, one_line, text_of
+from warpwatch.report.pull_request.comment import About, comment, marker
+from warpwatch.report.pull_request.gather import Gathered
+from warpwatch.report.pull_request.result import FAILURES, NAME, Finding, Kind, Result, one_line
 from warpwatch.revision.commit import find_commit, find_merge_base, git
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import write_whole
@@ -28,47 +31,42 @@ OWN = "warpwatch-"  # what the files in the folder of results begin with
 SOFTWARE = "the software device"
 MOST_ON_PAGE = 2**19  # bytes of a table; GitHub shows a page of a megabyte, and nothing of a larger one
 MOST_SHOWN, MOST_LOGGED = 2**20, 2**26  # characters that a program prints: in this job's log, and in a file
+LEVELS = {Kind.WORSE_CODE: "warning", Kind.UNSURE: "notice", Kind.FASTER: "notice"}
+ANNOTATED = (*FAILURES, Kind.WORSE_CODE)
+MOST_ANNOTATIONS = 10  # of each level that GitHub shows of a step
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tests", nargs="+", default=["tests"], metavar="PATH", help="the tests of kernels (tests)")
     parser.add_argument("--bench", default="bench", metavar="PATH", help="the benchmark, run on a GPU (bench)")
-    base = "compare with it (where the pull request's branch began)"
-    against = parser.add_argument("--against", default="", metavar="REV", help=base)
-    against.completer = revisions  # type: ignore[attr-defined]
+    completed(
+        parser.add_argument(
+            "--against", default="", metavar="REV", help="compare with it (where the pull request's branch began)"
+        ),
+        revisions,
+    )
     parser.add_argument("--arch", default=ARCH, metavar="LIST", help=f"compare machine code for these ({ARCH})")
     add_keywords(parser, "only what matches, as pytest -k")
     folder = Path("warpwatch-results")
-    everything = f"write everything there ({folder})"
-    parser.add_argument("--results", type=Path, default=folder, metavar="FOLDER", help=everything)
+    parser.add_argument(
+        "--results", type=Path, default=folder, metavar="FOLDER", help=f"write everything there ({folder})"
+    )
     name = os.environ.get("GITHUB_JOB", "kernels")
     parser.add_argument("--job", default=name, metavar="NAME", help="what the comment calls this job")
     add_device(parser)
 
 
 @dataclass(kw_only=True)
-class Job:
+class Job(Gathered):
     """A job, and what it has found out so far. ``keywords``: the options -k. ``base``: the commit to compare with."""
 
-    project: Project
     results: Path
     on_gpu: bool
     keywords: Sequence[str] = ()
     base: str = ""
-    tests: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
-    timed: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
-    code: dict[str, dict[str, int]] = field(default_factory=dict)
-    worse: list[Finding] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    where: str = SOFTWARE
-    failed: bool = False
 
     def file(self, name: str) -> Path:
         return self.results.absolute() / f"{OWN}{name}"
-
-    def fail(self, note: str) -> None:
-        self.failed = True
-        self.notes.append(one_line(note))
 
 
 def run(
@@ -87,39 +85,41 @@ def run(
 
     Raises DeviceError where the driver does not work, or OSError.
     """
-    _prepare(results)
+    results.mkdir(parents=True, exist_ok=True)
+    for path in results.glob(f"{OWN}*"):  # of an earlier call
+        if path.is_file():
+            path.unlink()
     on_gpu = device == "gpu" or (device == "auto" and not why_no_gpu())
     words = ["-k", keywords] if keywords else []
-    done = Job(project=project, results=results, on_gpu=on_gpu, keywords=words)
+    done = Job(root=project.root, results=results, on_gpu=on_gpu, keywords=words)
     with ended_by_signals():
         _find_base(done, against)
         _check(done, tests)
         _compare_code(done, arch)
-        _time(done, bench)
-    result = _result(done, job)
-    write_whole(results / NAME, text_of(result))
+        where = _time(done, bench)
+    result = done.result(
+        job=job,
+        where=where or ("a GPU" if on_gpu else SOFTWARE),
+        commit=_git(project.root, "rev-parse", "HEAD"),
+        against=done.base,
+        inside=_git(project.root, "rev-parse", "--show-prefix"),  # where the kernels are in a folder of the checkout
+    )
+    write_whole(results / NAME, msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
     _tell(result, done.file("diff.md"))
     return int(result.failed)
 
 
-def _prepare(folder: Path) -> None:
-    """Make the folder of results, and remove the files of an earlier call. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.glob(f"{OWN}*"):
-        if path.is_file():
-            path.unlink()
-
-
 def _find_base(job: Job, named: str) -> None:
     """Find the commit to compare with: the one that was named, or where a pull request's branch began."""
-    branch, root = os.environ.get("GITHUB_BASE_REF", ""), job.project.root
+    branch = os.environ.get("GITHUB_BASE_REF", "")
     try:
         if named:
-            job.base = find_commit(named, root)
+            job.base = find_commit(named, job.root)
         elif branch:
-            job.base = find_merge_base(root, f"origin/{branch}")[0]
+            job.base = find_merge_base(job.root, f"origin/{branch}")[0]
         else:
-            job.notes.append("nothing is compared: this is no pull request; --against REV compares all the same")
+            none = "nothing is compared: this is no pull request; --against REV compares all the same"
+            job.notes.append(none)
     except BadRevision as error:
         job.fail(f"nothing is compared: {error}; in a workflow: `fetch-depth: 0` for actions/checkout")
 
@@ -129,9 +129,7 @@ def _check(job: Job, tests: Sequence[str]) -> None:
     device = "gpu" if job.on_gpu else "software"
     junit = job.file("tests.xml")
     options = [f"--warpwatch-device={device}", f"--junitxml={junit}", f"--warpwatch-sarif={job.file('tests.sarif')}"]
-    job.tests = _pytest(job, "tests", [*tests, *options], "the tests")
-    if why := why_untested(job.tests):
-        job.fail(why)
+    job.take_tests(_pytest(job, "tests", [*tests, *options], "the tests"))
 
 
 def _compare_code(job: Job, architectures: str) -> None:
@@ -148,35 +146,33 @@ def _compare_code(job: Job, architectures: str) -> None:
     command = ["warpwatch", "diff", job.base, "--arch", architectures, *files, *job.keywords]
     status, last = _run(job, command)
     try:
-        job.code, job.worse, notes = read_code(json_file)
-    except (OSError, ValueError, KeyError):
+        job.take_code(json_file)
+    except (OSError, ValueError):
         job.fail(f"machine code was not compared: {last}")
         return
-    job.notes += notes
     if status:
         job.fail(f"the comparison of machine code ended with exit status {status}: {last}")
 
 
-def _time(job: Job, bench: str) -> None:
-    """Time the kernels in turns with those of the base, where there is a GPU, and make a site of the times."""
+def _time(job: Job, bench: str) -> str:
+    """Time the kernels in turns with those of the base, and make a site, on a GPU; returns the GPU's name."""
     if not job.on_gpu:
         job.notes.append("nothing is timed: there is no GPU here")
-        return
-    if not job.base:
-        return
+    if not (job.on_gpu and job.base):
+        return ""
     junit, saved = job.file("bench.xml"), job.file("bench.json")
     options = ["--warpwatch-device=gpu", f"--warpwatch-against={job.base}", f"--junitxml={junit}"]
-    job.timed = _pytest(job, "times", [bench, *options, f"--benchmark-json={saved}"], "the benchmark")
-    if not count_verdicts(job.timed):
-        job.fail("no kernel was timed: no case of the benchmark has a verdict")
+    words = [bench, *options, f"--benchmark-json={saved}"]
+    job.take_times(_pytest(job, "times", words, "the benchmark"))
     try:
-        job.where = read_run(saved, tolerant=True).gpu.name or "a GPU"
+        where = read_run(saved, tolerant=True).gpu.name
     except BadRun as error:
         job.fail(f"no times were saved: {error}")
-        return
+        return ""
     status, last = _run(job, ["warpwatch", "report", str(saved), "--html", str(job.file("site"))])
     if status:
         job.notes.append(one_line(f"no site was made: {last}"))
+    return where
 
 
 def _pytest(job: Job, name: str, words: Sequence[str], called: str) -> RunRecord:
@@ -200,40 +196,11 @@ def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
     with os.fdopen(reading, errors="backslashreplace") as output, path.open("a", encoding="utf-8") as log:
         log.write(f"{call}\n")
         with os.fdopen(writing, "wb") as end:
-            program = Program(command, job.project.root, end)
+            program = Program(command, job.root, end)
         with program:
             last = pass_on(output, log, MOST_LOGGED, shown)
             program.wait()
             return program.status or 0, one_line(last)
-
-
-def _result(job: Job, name: str) -> Result:
-    root = job.project.root
-    inside = _git(root, "rev-parse", "--show-prefix")  # of a checkout whose kernels are in a folder of it
-    found_all = [*findings([job.tests, job.timed], root), *job.worse]
-    named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in found_all]
-    shown, more = limited(named)
-    return Result(
-        job=one_line(name),
-        where=one_line("a GPU" if job.on_gpu and job.where == SOFTWARE else job.where),
-        commit=_git(root, "rev-parse", "HEAD"),
-        against=job.base,
-        tests=count_tests(job.tests),
-        verdicts=count_verdicts(job.timed),
-        code=job.code,
-        findings=shown,
-        more=dict(more),
-        notes=tuple(_few(job.notes)),
-        failed=job.failed,
-    )
-
-
-def _few(notes: Sequence[str]) -> Sequence[str]:
-    """Return as many notes as a result holds: the last ones, which say what ended badly."""
-    left = len(notes) - MOST_NOTES + 1
-    if left < 2:
-        return notes
-    return [notes[0], f"{left:,} more things, which the job's log has", *notes[left + 1 :]]
 
 
 def _git(root: Path, *words: str) -> str:
@@ -258,3 +225,35 @@ def _tell(result: Result, table: Path) -> None:
             code = f"The table of machine code has {size:,} bytes, too many for this page: it is in {table.name}.\n"
         with Path(page).open("a", encoding="utf-8") as file:
             file.write(f"{text}\n{code}\n")
+
+
+def annotate(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield a line for each finding with a place that a reader should see there, as many as GitHub shows.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
+    """
+    counts: Counter[str] = Counter()
+    for finding in findings:
+        level = LEVELS.get(finding.kind, "error")
+        if finding.kind in ANNOTATED and finding.file:
+            counts[level] += 1
+            if counts[level] > MOST_ANNOTATIONS:
+                continue
+            title = _property(f"{finding.kind}: {finding.name}")
+            place = f"file={_property(finding.file)},line={max(1, finding.line)},title={title}"
+            text = f"{finding.said}; {finding.likely}" if finding.likely else finding.said
+            yield f"::{level} {place}::{_data(text)}"
+    for level, count in counts.items():
+        if count > MOST_ANNOTATIONS:
+            left = f"{count - MOST_ANNOTATIONS:,} more of level {level}"
+            yield f"{left} are in {NAME}: GitHub shows {MOST_ANNOTATIONS} of a step"
+
+
+def _data(text: str) -> str:
+    """Return a text of which nothing is taken for the end of the command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    """Return a text of which nothing is taken for the end of a property either."""
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

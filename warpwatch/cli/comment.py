@@ -12,7 +12,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from warpwatch.report.pull_request.code_host import Host, Refused, find_pull_request, write_comment
+from warpwatch.report.pull_request.code_host import Host, Refused
 from warpwatch.report.pull_request.comment import About, comment, marker
 from warpwatch.report.pull_request.result import BadResult, Result, read_results
 
@@ -58,26 +58,21 @@ def run(
         unreadable=unreadable,
     )  # fmt: skip
     body = comment(known, about)
-    _show(body)
+    # On GitHub, nothing in the comment is taken for a command of the workflow.
+    word = secrets.token_hex(16) if os.environ.get("GITHUB_ACTIONS") == "true" else ""
+    print(f"::stop-commands::{word}\n{body}\n::{word}::" if word else body)
     if dry_run:
         return 0
-    api, token = os.environ.get("GITHUB_API_URL") or "https://api.github.com", os.environ.get("GITHUB_TOKEN", "")
     try:
-        host = Host(api=api, repository=repository, token=token)
-        number = find_pull_request(host, head=head, sha=sha) if pull_request is None else pull_request
-        written = number is not None and write_comment(host, number, about.marker, body, author)
+        host = Host.of_workflow(repository)
+        number = host.find_pull_request(head=head, sha=sha) if pull_request is None else pull_request
+        written = number is not None and host.write_comment(number, about.marker, body, author)
     except Refused as error:
         print(f"error: no comment was written: {error}", file=sys.stderr)
         return 1
     nowhere = f"no open pull request of {head} has {sha[:12]} as its newest commit: nothing is written"
     print(f"{written}: the comment of pull request {number}" if written else nowhere)
     return 0
-
-
-def _show(body: str) -> None:
-    """Print the comment. On GitHub, nothing in it is taken for a command of the workflow."""
-    word = secrets.token_hex(16) if os.environ.get("GITHUB_ACTIONS") == "true" else ""
-    print(f"::stop-commands::{word}\n{body}\n::{word}::" if word else body)
 
 
 def _read(folder: Path) -> tuple[list[Result], list[str]]:

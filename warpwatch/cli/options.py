@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from warpwatch.arguments import positive_integer
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project
@@ -44,11 +45,25 @@ def add_arch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arch", default=ARCH, help=f"compile for this one where there is no GPU ({ARCH})")
 
 
+def add_recording(parser: argparse.ArgumentParser) -> None:
+    """Add what says how a baseline is recorded."""
+    parser.add_argument(
+        "-n", dest="count", type=positive_integer, default=5, metavar="RUNS", help="processes that measure (5)"
+    )
+    add_keywords(parser)
+    parser.add_argument("--allow", dest="allowed", nargs="+", default=[], metavar="WORD", help="as for promote")
+
+
 def add_runs(
     parser: argparse.ArgumentParser, text: str = "a saved run, or a folder of them; of several, medians are shown"
 ) -> None:
     """Add saved runs, one or more."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
+
+
+def completed(argument: argparse.Action, completer: Callable[..., list[str]]) -> None:
+    """Have the tab key complete an argument."""
+    argument.completer = completer  # type: ignore[attr-defined]
 
 
 def base_of(project: Project, revision: str | None) -> tuple[str, str]:
@@ -62,10 +77,10 @@ def base_of(project: Project, revision: str | None) -> tuple[str, str]:
     return commit, f"the merge base with {branch}"
 
 
-def few(names: Sequence[str]) -> str:
+def few(names: Sequence[str], most: int = LISTED) -> str:
     """Return the first names in a line, and how many more there are."""
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def words(text: str) -> Sequence[str]:

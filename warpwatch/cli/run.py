@@ -22,7 +22,7 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.validation import problems, require
-from warpwatch.cli.options import add_device, add_keywords, case_ids, selector
+from warpwatch.cli.options import add_device, add_keywords, case_ids, completed, selector
 from warpwatch.devices import memory
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import compile_build
@@ -49,20 +49,26 @@ TIMED_LAUNCHES = 11
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    case = parser.add_argument("case", nargs="?", default="", help="such as matmul-tiled-16x16-512x256x512-float64")
-    case.completer = case_ids  # type: ignore[attr-defined]
-    every = "every tested case once, for a tool such as compute-sanitizer"
-    parser.add_argument("--all", dest="every", action="store_true", help=every)
+    completed(
+        parser.add_argument("case", nargs="?", default="", help="such as matmul-tiled-16x16-512x256x512-float64"),
+        case_ids,
+    )
+    parser.add_argument(
+        "--all", dest="every", action="store_true", help="every tested case once, for a tool such as compute-sanitizer"
+    )
     add_keywords(parser, "with --all: only cases that match, as pytest -k")
     add_device(parser)
     parser.add_argument("--schedule-seed", type=int, metavar="N", help="seed of the software device's order of threads")
-    shown = "print operands and result, as NumPy shortens them"
-    parser.add_argument("--print", dest="print_arrays", action="store_true", help=shown)
+    parser.add_argument(
+        "--print", dest="print_arrays", action="store_true", help="print operands and result, as NumPy shortens them"
+    )
     parser.add_argument("--seed", type=_seed, help="seed of the random operands (drawn and printed)")
-    often = "on the same inputs (30; on the software device 3)"
-    parser.add_argument("--launches", type=positive_integer, metavar="N", help=often)
-    limit = "limit of a kernel (10; --all: 300)"
-    parser.add_argument("--launch-timeout", type=positive_seconds, metavar="SECONDS", help=limit)
+    parser.add_argument(
+        "--launches", type=positive_integer, metavar="N", help="on the same inputs (30; on the software device 3)"
+    )
+    parser.add_argument(
+        "--launch-timeout", type=positive_seconds, metavar="SECONDS", help="limit of a kernel (10; --all: 300)"
+    )
 
 
 def _seed(text: str) -> int:

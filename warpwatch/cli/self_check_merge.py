@@ -11,8 +11,7 @@ from warpwatch.compare.saved_self_check import merge, read, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    saved = "what `pytest bench --self-check -k` saved"
-    parser.add_argument("parts", nargs="+", type=Path, metavar="PART", help=saved)
+    parser.add_argument("parts", nargs="+", type=Path, metavar="PART", help="what `pytest bench --self-check -k` saved")
 
 
 def run(project: Project, *, parts: Sequence[Path]) -> int:

@@ -10,8 +10,9 @@ from warpwatch.arguments import positive_integer
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="its folders hold the sites")
-    count = "how many sites there should be"
-    parser.add_argument("--gpus", type=positive_integer, default=0, metavar="COUNT", help=count)
+    parser.add_argument(
+        "--gpus", type=positive_integer, default=0, metavar="COUNT", help="how many sites there should be"
+    )
 
 
 def run(*, folder: Path, gpus: int) -> int:

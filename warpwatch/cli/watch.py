@@ -8,13 +8,13 @@ and the next one checks what both were to check.
 from __future__ import annotations
 
 import argparse
-import functools
+import importlib
 import shlex
 import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ import msgspec
 
 from warpwatch.catalogue.project import find_setting
 from warpwatch.cli.options import add_device, add_keywords, few, selector
-from warpwatch.cli.processes import INTERRUPTED, Program, ended_by_signals, pytest_words, record_of
+from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals, pytest_words, record_of
 from warpwatch.cli.watch_files import Answer, folders_of
 from warpwatch.report import tables
 from warpwatch.revision.commit import files_unlike_head
@@ -33,11 +33,10 @@ from warpwatch.runs.faults import Fault, sentence
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord
 from warpwatch.verdict.rule import Verdict
 
-Notices = Callable[..., Iterable[set[tuple[Any, str]]]]
-Say = Callable[[str], None]
-Steps = Generator[Program, None, bool | None]
-TICK = 0.1  # seconds between two looks at the step that runs
+Notices = Callable[..., Iterable[set[tuple[Any, str]]]]  # yields what was saved, and nothing at each tick
+TICK = 100  # milliseconds between two looks at the step that runs
 SUFFIXES = (".py", ".cu", ".cuh", ".h", ".hpp", ".hxx", ".inc", ".cpp", ".cc", ".c", ".cubin", ".ptx", ".fatbin")
+FILE, FOLDER = ("st_ino", "st_mtime_ns", "st_size"), ("st_dev", "st_ino")  # what differs where another one is there
 LONGEST = 400  # characters of a line
 WORST_FIRST = (
     Verdict.SLOWER,
@@ -64,68 +63,48 @@ def run(*, keywords: str, device: str, once: bool) -> int:
     """
     setting = find_setting(Path.cwd())
     selector(keywords)
-    notices = None if once else _notices()  # missing, it is said before anything is checked
+    notices: Notices | None = None
+    if not once:  # missing, it is said before anything is checked
+        notices = importlib.import_module("watchfiles").watch  # of an extra, which other commands do without
     try:
         changed, problem = files_unlike_head(setting.root), ""
     except BadRevision as error:
         changed, problem = [], str(error).removeprefix("HEAD: ")
         _say(f"no HEAD to compare with: {problem}; {'nothing' if once else 'only what is saved'} is checked")
-    watched = Watched(root=setting.root, module=setting.module, keywords=keywords, device=device, head_problem=problem)
-    watcher = Watcher(watched=watched, once=once)
+    watch = Watch(root=setting.root, module=setting.module, keywords=keywords, device=device, head_problem=problem)
     try:
         with ended_by_signals():
-            return watcher.go_on(changed, notices) if notices else watcher.check_once(changed)
+            return watch.go_on(changed, notices) if notices else watch.check_once(changed)
     except KeyboardInterrupt:
         print()
         return INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending, which a second Ctrl-C would leave half done
-        watcher.end()
+        watch.end()
 
 
-def _notices() -> Notices:
-    """Return the function that yields what was saved. Raises ImportError where its library is missing."""
-    import watchfiles  # noqa: PLC0415  # of an extra, which other commands do without
+@dataclass(kw_only=True)
+class Watch:
+    """The kernels that are watched, and the round of checks that runs, whose steps follow one another.
 
-    milliseconds = int(1000 * TICK)
-    return functools.partial(
-        watchfiles.watch, recursive=False, yield_on_timeout=True, rust_timeout=milliseconds, step=50, debounce=400
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watched:
-    """Kernels that are watched. ``head_problem``: why nothing can be compared with HEAD, or an empty text."""
+    ``head_problem``: why nothing can be compared with HEAD, or an empty text. ``files``, ``folders``: what the kernels
+    are made of. ``checked``: the files whose kernels the last round checked, or was to check. ``good``: how it ended.
+    ``states``: of the files when it began.
+    """
 
     root: Path
     module: str
     keywords: str
     device: str
     head_problem: str = ""
-
-    def shown(self, paths: Collection[Path]) -> str:
-        """Name files in a line, relative to the root where they lie in it."""
-        return few([str(path.relative_to(self.root) if path.is_relative_to(self.root) else path) for path in paths])
-
-
-@dataclass(kw_only=True)
-class Watcher:
-    """The files that are watched, and the round of checks that runs, whose steps follow one another.
-
-    ``checked``: the files whose kernels the last round checked, or was to check. ``good``: how the last one ended.
-    """
-
-    watched: Watched
-    once: bool
     files: frozenset[Path] = frozenset()
     folders: Sequence[Path] = ()
     families: int = 0
     checked: frozenset[Path] = frozenset()
     good: bool = True
-    stamps: dict[Path, tuple[int, ...] | None] = field(default_factory=dict)
-    _steps: Steps | None = None
+    states: dict[Path, tuple[int, ...] | None] = field(default_factory=dict)
+    _round: Generator[Program, None, bool | None] | None = None
     _child: Program | None = None  # of the step that runs
-    _scratch: tempfile.TemporaryDirectory[str] | None = None
     _starting: bool = True
     _shown: str = ""  # what was last said to be watched
 
@@ -134,22 +113,27 @@ class Watcher:
         self.begin(changed)
         while not self.step(10.0):
             pass
-        return int(not self.good or bool(self.watched.head_problem))
+        return int(not self.good or bool(self.head_problem))
 
     def go_on(self, changed: Iterable[Path], notices: Notices) -> NoReturn:
         """Check what differs from HEAD, then whatever is saved, until an interruption."""
         self.begin(changed)
         while True:
-            folders = self._folders() or [self.watched.root]
-            places, first = _identities(folders), True
-            for events in notices(*folders):
+            folders = self._folders() or [self.root]
+            places, first = [_state(folder, FOLDER) for folder in folders], True
+            for events in notices(
+                *folders, recursive=False, yield_on_timeout=True, rust_timeout=TICK, step=50, debounce=400
+            ):
                 saved = {Path(path).resolve() for _, path in events}
                 if first:  # what was saved before the library began to watch
-                    saved |= {path for path, stamp in self.stamps.items() if _stamp(path) != stamp}
+                    saved |= {path for path, state in self.states.items() if _state(path, FILE) != state}
                     first = False
                 self.take(saved)
-                self.step(0)
-                if folders != self._folders() or places != _identities(folders):
+                if self.step(0) and self._shown != (now := self._watching()):
+                    self._shown = now
+                    _say(now)
+                # One that was removed and made again is watched no more.
+                if folders != self._folders() or places != [_state(folder, FOLDER) for folder in folders]:
                     break
 
     def take(self, saved: Iterable[Path]) -> None:
@@ -159,91 +143,137 @@ class Watcher:
         # A file that was missing may have come; where nothing was wrong, a new one belongs to nothing yet.
         if not known and (self.good or not any(path.suffix in SUFFIXES for path in saved)):
             return
-        running, self._starting = self._steps is not None, False
+        running, self._starting = self._round is not None, False
         self.end()
-        _say(f"{datetime.now():%H:%M:%S}  {self.watched.shown(sorted(known or saved))}")
+        _say(f"{datetime.now():%H:%M:%S}  {self._names(known or saved)}")
         self.begin(saved | self.checked if running or not known else saved)
 
     def begin(self, changed: Iterable[Path]) -> None:
         """Begin a round."""
         self.checked = frozenset(path.resolve() for path in changed)
-        self.stamps = {path: _stamp(path) for path in self.files}
-        self._scratch = tempfile.TemporaryDirectory(prefix="warpwatch-watch-", ignore_cleanup_errors=True)
-        self._steps = check(self.watched, self.checked, Path(self._scratch.name), _say, self._learn)
-        self._child = next(self._steps)
+        self.states = {path: _state(path, FILE) for path in self.files}
+        self._round = self._check()
+        self._child = next(self._round)
 
     def step(self, seconds: float) -> bool:
         """Wait for the step that runs, if there is one, and begin the next; tells whether none runs any more."""
-        if self._steps and self._child and self._child.wait(seconds):
+        if self._round and self._child and self._child.wait(seconds):
             try:
-                self._child = next(self._steps)
+                self._child = next(self._round)
             except StopIteration as done:
-                self.end()
+                self._round = None
                 self._conclude(done.value)
-        return self._steps is None
+        return self._round is None
 
     def _conclude(self, good: bool | None) -> None:
-        """Say how a round ended. ``good``: as ``check`` returns it."""
+        """Say how a round ended. ``good``: as ``_check`` returns it."""
         if good is None and not self._starting:
             _say("  no kernel is made of it")
-        elif good is None and not self.watched.head_problem:
+        elif good is None and not self.head_problem:
             _say("nothing that kernels are made of differs from HEAD")
         self.good, self._starting = good is not False, False
-        if not self.once and self._shown != (now := self._watching()):
-            self._shown = now
-            _say(now)
 
     def end(self) -> None:
         """End the round that runs, and its step."""
-        if self._steps:
-            self._steps.close()
-            self._steps = None
-        if self._scratch:
-            self._scratch.cleanup()
+        if self._round:
+            self._round.close()
+            self._round = None
+
+    def _names(self, paths: Iterable[Path]) -> str:
+        """Name files in a line, relative to the root where they lie in it."""
+        root = self.root
+        return few([str(path.relative_to(root) if path.is_relative_to(root) else path) for path in sorted(paths)])
+
+    def _folders(self) -> list[Path]:
+        """Return the folders that are watched, as far as they exist."""
+        folders = self.folders or folders_of((), self.root, self.module)
+        return [folder for folder in folders if folder.is_dir()]
+
+    def _watching(self) -> str:
+        files = _plural(len(self.files), "file") if self.files else f"the folders of {self.module}"
+        count = f" of {self.families} famil{'y' if self.families == 1 else 'ies'}" if self.files else ""
+        return f"watching {files}{count}; Ctrl-C ends it"
+
+    def _check(self) -> Generator[Program, None, bool | None]:
+        """Check the kernels that changed files belong to, and say in at most four lines what is wrong or right.
+
+        Yields the program of each step. Returns whether all is right and not slower; None where no kernel is made of
+        the files.
+        """
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="warpwatch-watch-", ignore_cleanup_errors=True) as name:
+            path = Path(name) / "answer.json"
+            words = ["warpwatch.cli.watch_files", str(path), self.device, self.keywords, *map(str, self.checked)]
+            with Program(words, self.root) as child:
+                yield child
+                answer = _answer(path, child)
+            self._learn(answer)
+            for line in _first_lines(answer):
+                _say(line)
+            good = not (answer.error or answer.problems or answer.broken)
+            if not answer.affected or answer.error:
+                return None if good else False
+            if not answer.broken:
+                good &= yield from self._test_and_time(answer, Path(name))
+        _say(f"  {time.monotonic() - begun:.1f} s; in full: {' && '.join(self._in_full(answer))}")
+        return good
 
     def _learn(self, answer: Answer) -> None:
         """Take over which files kernels are made of. Where that is unknown, what was known before still holds."""
         if answer.files:
             self.files, self.folders = frozenset(map(Path, answer.files)), tuple(map(Path, answer.folders))
             self.families = answer.families
-            self.stamps = {path: _stamp(path) for path in self.files} | self.stamps
+            self.states = {path: _state(path, FILE) for path in self.files} | self.states
         if self._starting and (since := self.checked & self.files):
-            _say(f"since HEAD  {self.watched.shown(sorted(since))}")
+            _say(f"since HEAD  {self._names(since)}")
 
-    def _folders(self) -> list[Path]:
-        """Return the folders that are watched, as far as they exist."""
-        folders = self.folders or folders_of((), self.watched.root, self.watched.module)
-        return [folder for folder in folders if folder.is_dir()]
+    def _test_and_time(self, answer: Answer, scratch: Path) -> Generator[Program, None, bool]:
+        """Test the kernels and, where they are right, time them; returns whether they are right and not slower."""
+        if not answer.tests:
+            _say("  untested  no file of tests has pytest.mark.cases or pytest.mark.builds")
+            return False
+        path = scratch / "right.json"
+        with self._pytest([*answer.tests, "-m", "not compiles_for", "-x", "-k", answer.tested], path) as child:
+            yield child
+            line, good = _correctness(record_of(path), child.lines())
+        _say(f"  {line}")
+        if not good:
+            return False
+        if why := self._untimed(answer):
+            _say(f"  times     {why}")
+            return True
+        path = scratch / "times.json"
+        with self._pytest(["bench", "--warpwatch-against=HEAD", "-k", answer.timed], path) as child:
+            yield child
+            line, good = times(record_of(path), child.lines())
+        _say(f"  {line}")
+        return good
 
-    def _watching(self) -> str:
-        files = _plural(len(self.files), "file") if self.files else f"the folders of {self.watched.module}"
-        count = f" of {self.families} famil{'y' if self.families == 1 else 'ies'}" if self.files else ""
-        return f"watching {files}{count}; Ctrl-C ends it"
+    def _pytest(self, words: Sequence[str], record: Path) -> Program:
+        """Start pytest. A save saves no run of its own accord."""
+        storage = f"--benchmark-storage=file://{record.parent / 'runs'}"
+        options = ["-p", "no:cacheprovider", "-q", f"--warpwatch-device={self.device}", storage]
+        return Program(pytest_words([*words, *options], record), self.root)
 
+    def _untimed(self, answer: Answer) -> str:
+        """Say why nothing is timed; empty where it is."""
+        if not answer.judges_times:
+            return f"not taken: those of {answer.device} say nothing about a GPU"
+        if self.head_problem:
+            return f"not taken: there is no HEAD to compare with ({self.head_problem})"
+        if not answer.timed:
+            return "not taken: none of these cases is one that the benchmark times"
+        return "" if (self.root / "bench").is_dir() else "not taken: there is no folder bench"
 
-def check(
-    watched: Watched, changed: Collection[Path], scratch: Path, say: Say, learn: Callable[[Answer], None]
-) -> Steps:
-    """Check the kernels that changed files belong to, and say in at most four lines what is wrong or right.
-
-    ``scratch``: an empty folder. ``learn``: is told what is known of the kernels, before they are tested. Returns
-    whether all is right and not slower; None where no kernel is made of the files.
-    """
-    begun, path = time.monotonic(), scratch / "answer.json"
-    words = ["warpwatch.cli.watch_files", str(path), watched.device, watched.keywords, *map(str, changed)]
-    with Program(words, watched.root) as child:
-        yield child
-        answer = _answer(path, child)
-    learn(answer)
-    for line in _first_lines(answer):
-        say(line)
-    good = not (answer.error or answer.problems or answer.broken)
-    if not answer.affected or answer.error:
-        return None if good else False
-    if not answer.broken:
-        good &= yield from _test_and_time(watched, answer, scratch, say)
-    say(f"  {time.monotonic() - begun:.1f} s; in full: {' && '.join(_in_full(watched, answer))}")
-    return good
+    def _in_full(self, answer: Answer) -> Iterator[str]:
+        """Yield the commands that test the affected kernels wholly, for every architecture too, and time them."""
+        parents = {test: Path(test).parent for test in answer.tests}
+        folders = sorted({str(parent) for parent in parents.values() if parent != Path()})
+        files = [test for test, parent in parents.items() if parent == Path()]
+        device = [] if self.device == "auto" else [f"--warpwatch-device={self.device}"]
+        yield shlex.join(["pytest", *folders, *files, "-k", answer.tested, *device])
+        if not self._untimed(answer):
+            yield shlex.join(["pytest", "bench", "--warpwatch-against=HEAD", "-k", answer.timed, *device])
 
 
 def _answer(path: Path, child: Program) -> Answer:
@@ -269,60 +299,6 @@ def _first_lines(answer: Answer) -> list[str]:
     elif answer.affected:
         lines.append(f"  compiled  {_plural(answer.compiled, 'build')} of {kernels} for {answer.device}")
     return lines
-
-
-def _test_and_time(watched: Watched, answer: Answer, scratch: Path, say: Say) -> Generator[Program, None, bool]:
-    """Test the kernels and, where they are right, time them; returns whether they are right and not slower."""
-    if not answer.tests:
-        say("  untested  no file of tests has pytest.mark.cases or pytest.mark.builds")
-        return False
-    path = scratch / "right.json"
-    words = [*answer.tests, "-m", "not compiles_for", "-x", "-k", answer.tested]
-    with _pytest(watched, words, path) as child:
-        yield child
-        line, good = _correctness(record_of(path), child.lines())
-    say(f"  {line}")
-    if not good:
-        return False
-    if why := _untimed(watched, answer):
-        say(f"  times     {why}")
-        return True
-    path = scratch / "times.json"
-    with _pytest(watched, ["bench", "--warpwatch-against=HEAD", "-k", answer.timed], path) as child:
-        yield child
-        line, good = times(record_of(path), child.lines())
-    say(f"  {line}")
-    return good
-
-
-def _pytest(watched: Watched, words: Sequence[str], record: Path) -> Program:
-    """Start pytest. A save saves no run of its own accord."""
-    storage = f"--benchmark-storage=file://{record.parent / 'runs'}"
-    options = ["-p", "no:cacheprovider", "-q", f"--warpwatch-device={watched.device}", storage]
-    return Program(pytest_words([*words, *options], record), watched.root)
-
-
-def _untimed(watched: Watched, answer: Answer) -> str:
-    """Say why nothing is timed; empty where it is."""
-    if not answer.judges_times:
-        return f"not taken: those of {answer.device} say nothing about a GPU"
-    if watched.head_problem:
-        return f"not taken: there is no HEAD to compare with ({watched.head_problem})"
-    if not answer.timed:
-        return "not taken: none of these cases is one that the benchmark times"
-    return "" if (watched.root / "bench").is_dir() else "not taken: there is no folder bench"
-
-
-def _in_full(watched: Watched, answer: Answer) -> list[str]:
-    """Return the commands that test the affected kernels wholly, for every architecture too, and time them."""
-    parents = (Path(test).parent for test in answer.tests)
-    folders = sorted({str(parent) for parent in parents if parent != Path()})
-    files = [test for test in answer.tests if Path(test).parent == Path()]
-    device = [] if watched.device == "auto" else [f"--warpwatch-device={watched.device}"]
-    commands = [["pytest", *folders, *files, "-k", answer.tested, *device]]
-    if not _untimed(watched, answer):
-        commands.append(["pytest", "bench", "--warpwatch-against=HEAD", "-k", answer.timed, *device])
-    return [shlex.join(command) for command in commands]
 
 
 def _correctness(record: RunRecord | None, printed: Sequence[str]) -> tuple[str, bool]:
@@ -383,23 +359,10 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
-    """Return what differs after a file was written or replaced; None where there is none."""
+def _state(path: Path, names: Sequence[str]) -> tuple[int, ...] | None:
+    """Return parts of the status of a file or folder; None where there is none."""
     try:
-        about = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return about.st_ino, about.st_mtime_ns, about.st_size
-
-
-def _identities(folders: Iterable[Path]) -> list[tuple[int, int] | None]:
-    """Return which folders these are: one that was removed and made again is watched no more."""
-    identities: list[tuple[int, int] | None] = []
-    for folder in folders:
-        try:
-            about = folder.stat()
-        except OSError:
-            identities.append(None)
-        else:
-            identities.append((about.st_dev, about.st_ino))
-    return identities
+    return tuple(getattr(status, name) for name in names)

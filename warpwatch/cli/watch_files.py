@@ -7,11 +7,12 @@ kernel is made of its source, the headers that this includes, and its declaratio
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import signal
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -25,7 +26,7 @@ from warpwatch.catalogue.setting import TABLE
 from warpwatch.catalogue.validation import problems
 from warpwatch.catalogue.variants import Configuration, Variant
 from warpwatch.cli.options import selector
-from warpwatch.cli.processes import INTERRUPTED
+from warpwatch.cli.programs import INTERRUPTED
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import named_files
 from warpwatch.devices.compile.compiler import CompileError, files_of
@@ -41,7 +42,7 @@ PARTS = ("cases", "builds")  # pytest.mark.cases, pytest.mark.builds
 Name = tuple[str, str]  # of a variant: its family, and its own
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Answer:
     """Kernels that changed files belong to, and whether they compile.
 
@@ -84,69 +85,59 @@ def _answer(device: str, keywords: str, changed: Sequence[str]) -> Answer:
     # A mistake in a declaration leaves a variant, or each of a family, without cases.
     mistaken = {name for name in files for p in wrong if p.family == name[0] and p.variant in ("", name[1])}
     chosen = {_name(case) for case in (*tested, *timed)} | mistaken
-    answer = replace(_to_watch(project, files, chosen), problems=tuple(map(str, wrong)))
+    answer = Answer(problems=tuple(map(str, wrong)), families=len({family for family, _ in chosen}))
+    _watch(answer, project, files, chosen)
     if not chosen:
-        return replace(answer, error=f"-k {keywords!r} matches no kernel: `warpwatch list` shows the ids")
+        answer.error = f"-k {keywords!r} matches no kernel: `warpwatch list` shows the ids"
+        return answer
     changed_files = {Path(path).resolve() for path in changed}
     affected = {name for name in files if name in chosen and changed_files & files[name]}
     if not (cases := [case for case in (*tested, *timed) if _name(case) in affected]):
         return answer
-    kernels = _expression(affected, chosen)
-    both = f"({keywords}) and ({kernels})" if keywords.strip() else kernels
-    answer = replace(
-        answer,
-        affected=tuple(dict.fromkeys("-".join(_name(case)) for case in cases)),
-        # Without -k where that names what is timed alone, such as a shape.
-        tested=both if any(_name(case) in affected for case in tested) else kernels,
-        timed=both if any(_name(case) in affected for case in timed) else "",
+    # An expression of ids, which begin so: with a family's name alone where all of it is affected.
+    left = {family for family, variant in chosen if (family, variant) not in affected}
+    kernels = " or ".join(
+        sorted({f"{family}-{variant}-" if family in left else f"{family}-" for family, variant in affected})
     )
-    return _compile(project, device, answer, cases, chosen)
+    both = f"({keywords}) and ({kernels})" if keywords.strip() else kernels
+    answer.affected = tuple(dict.fromkeys("-".join(_name(case)) for case in cases))
+    # Without -k where that names what is timed alone, such as a shape.
+    answer.tested = both if any(_name(case) in affected for case in tested) else kernels
+    answer.timed = both if any(_name(case) in affected for case in timed) else ""
+    _compile(answer, project, device, cases)
+    known = files_by_variant(project)  # the compilers know more now
+    _watch(answer, project, {name: files[name] | known[name] for name in files}, chosen)
+    return answer
 
 
 def _name(case: Case) -> Name:
     return str(case.family.name), str(case.variant.name)
 
 
-def _expression(affected: Collection[Name], chosen: Collection[Name]) -> str:
-    """Return pytest's expression for kernels, whose ids begin so: a family's name where all of it is affected."""
-    left = {family for family, variant in chosen if (family, variant) not in affected}
-    words = {f"{family}-{variant}-" if family in left else f"{family}-" for family, variant in affected}
-    return " or ".join(sorted(words))
-
-
-def _to_watch(project: Project, files: Mapping[Name, Collection[Path]], chosen: Collection[Name]) -> Answer:
+def _watch(answer: Answer, project: Project, files: Mapping[Name, Collection[Path]], chosen: Collection[Name]) -> None:
     """Name the files that kernels are made of, and their folders."""
     paths = {path for name in chosen for path in files[name]}
-    return Answer(
-        files=tuple(sorted(map(str, paths))),
-        folders=tuple(map(str, folders_of(paths, project.root, project.module))),
-        families=len({family for family, _ in chosen}),
-    )
+    answer.files = tuple(sorted(map(str, paths)))
+    answer.folders = tuple(map(str, folders_of(paths, project.root, project.module)))
 
 
-def _compile(project: Project, kind: str, answer: Answer, cases: Sequence[Case], chosen: Collection[Name]) -> Answer:
+def _compile(answer: Answer, project: Project, kind: str, cases: Sequence[Case]) -> None:
     """Open the device and compile the builds of cases for it."""
     worker = Worker(project, Settings(kind=kind))
     try:
         device = worker.call(describe_device)
     except (NoDevice, DeviceError, CompileError) as error:
-        return replace(answer, error=f"no device: {error}")
+        answer.error = f"no device: {error}"
+        return
     finally:
         worker.stop()
     builds = {case.build.id: case.build for case in cases if _runs(case.build, device)}
     jobs = ((build, None if build.variant.on_host else device.target) for build in builds.values())
     errors = compile_all(jobs, lambda done, total: None)
-    known = _to_watch(project, files_by_variant(project), chosen)  # which the compilers know now
-    return replace(
-        answer,
-        files=tuple(sorted({*answer.files, *known.files})),
-        folders=tuple(sorted({*answer.folders, *known.folders})),
-        compiled=len(builds) - len(errors),
-        broken=tuple(_first_line(str(error)) for error in errors.values()),
-        tests=tuple(str(path.relative_to(project.root)) for path in marked_files(project.root)),
-        device=device.name,
-        judges_times=device.has_gpu_clock,
-    )
+    answer.compiled = len(builds) - len(errors)
+    answer.broken = tuple(_first_line(str(error)) for error in errors.values())
+    answer.tests = tuple(str(path.relative_to(project.root)) for path in marked_files(project.root))
+    answer.device, answer.judges_times = device.name, device.has_gpu_clock
 
 
 def _runs(build: Build, device: DeviceInfo) -> bool:
@@ -200,18 +191,16 @@ def _sources(family: Family, variant: Variant) -> tuple[frozenset[Path], frozens
 
 
 def _modules(root: Path) -> dict[str, ModuleType]:
-    """Return the modules that the declarations have loaded from the repository, by name."""
+    """Return the modules that the declarations have loaded from the repository, by name.
+
+    Without the engine's, and without those of an environment inside of the repository.
+    """
     return {
         name: module
         for name, module in list(sys.modules.items())
         if (file := getattr(module, "__file__", None)) and Path(file).is_relative_to(root)
-        if not _is_installed(name, Path(file).relative_to(root))
+        if name.partition(".")[0] not in ENGINE and "site-packages" not in Path(file).relative_to(root).parts
     }
-
-
-def _is_installed(name: str, path: Path) -> bool:
-    """Tell whether a module is the engine's, or lies in an environment inside of the repository."""
-    return name.partition(".")[0] in ENGINE or "site-packages" in path.parts
 
 
 def _file_of(module: ModuleType) -> Path:
@@ -225,41 +214,37 @@ def _declaring(family: Family, modules: Mapping[str, ModuleType]) -> set[str]:
     return holding or near or set(modules)
 
 
-def _above(name: str) -> Iterable[str]:
-    """Yield the packages that a module lies in."""
+def _above(name: str) -> list[str]:
+    """List the packages that a module lies in, the nearest last."""
     parts = name.split(".")
-    return (".".join(parts[:count]) for count in range(1, len(parts)))
+    return [".".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _imports(name: str, module: ModuleType, known: Collection[str]) -> set[str]:
     """Return the modules of the repository that a module imports, as its text says."""
-    try:
-        tree = ast.parse(_file_of(module).read_bytes())
-    except (OSError, SyntaxError, ValueError):  # changed since it was loaded
-        return set()
-    package = module.__package__ or ""
     named: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            named |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
-            whole = ".".join(filter(None, (base, node.module)))
-            named |= {f"{whole}.{alias.name}" for alias in node.names}
-    nearest = (next((part for part in (whole, *reversed([*_above(whole)])) if part in known), "") for whole in named)
+    try:
+        for node in ast.walk(ast.parse(_file_of(module).read_bytes())):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                base = importlib.util.resolve_name("." * node.level + (node.module or ""), module.__package__)
+                named |= {f"{base}.{alias.name}" for alias in node.names}
+    except (OSError, SyntaxError, ValueError, ImportError):  # changed since it was loaded
+        return set()
+    nearest = (next((part for part in (whole, *reversed(_above(whole))) if part in known), "") for whole in named)
     return set(filter(None, nearest)) - {name}
 
 
 def reached(names: Iterable[str], graph: Mapping[str, Collection[str]], package: str) -> set[str]:
     """Return modules and all that they import; the package of all declarations imports every family, and is an end."""
-    modules, waiting = set(names), list(names)
+    begin = frozenset(names)
+    modules, waiting = set(begin), list(begin)
     while waiting:
         name = waiting.pop()
-        if name == package and name not in names:
-            continue
-        new = set(graph[name]) - modules
-        modules |= new
-        waiting += new
+        if name != package or name in begin:
+            waiting += set(graph[name]) - modules
+            modules.update(graph[name])
     return modules
 
 
@@ -269,8 +254,7 @@ def marked_files(root: Path) -> list[Path]:
     for folder, folders, names in os.walk(root):
         here = Path(folder)
         folders[:] = sorted(name for name in folders if not _is_apart(here / name, root))
-        python = (here / name for name in sorted(names) if name.endswith(".py"))
-        marked += filter(_is_marked, python)
+        marked += filter(_is_marked, (here / name for name in sorted(names) if name.endswith(".py")))
     return marked
 
 
@@ -278,10 +262,8 @@ def _is_apart(folder: Path, root: Path) -> bool:
     """Tell whether a folder holds no tests of this project: a hidden one, an environment, the benchmark, a project."""
     if folder.name.startswith(".") or folder.name in ("__pycache__", "node_modules") or folder == root / "bench":
         return True
-    if (folder / "pyvenv.cfg").exists():
-        return True
     try:
-        return TABLE in (folder / "pyproject.toml").read_text(errors="replace")
+        return (folder / "pyvenv.cfg").exists() or TABLE in (folder / "pyproject.toml").read_text(errors="replace")
     except OSError:
         return False
 

@@ -1,14 +1,16 @@
-"""Machine code of two revisions, build by build and kernel by kernel: both sides, their differences, and gates."""
+"""Machine code of two revisions, build by build and kernel by kernel: both sides, and their differences."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import prod
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Capability, read_capability
@@ -16,7 +18,7 @@ from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases, timed_cases
 from warpwatch.compare.comparison import listed
-from warpwatch.devices.compile.background import on_all_cores
+from warpwatch.devices.compile.background import Progress, on_all_cores
 from warpwatch.devices.compile.builds import compile_build, entries_of, symbols_in
 from warpwatch.devices.compile.compiler import CompileError, Image, Target, read_image
 from warpwatch.devices.machine import DeviceError
@@ -29,6 +31,179 @@ from warpwatch.runs.identity import Identity, difference
 Threads = tuple[int, int]  # of a block: how many, and its bytes of dynamic shared memory
 ANY = Capability(0, 0)
 K = TypeVar("K")  # a description of a kernel
+NO_CODE = "it is PTX or a fatbin, of which the driver makes machine code: nothing more can be said of it here"
+ONLY_DATA = "the instructions are the same, and constants or variables of the file differ"
+ONLY_LAUNCH = "the machine code is the same, and is launched in other blocks"
+ONLY_SCHEDULE = "the instructions are the same, and their encoding differs, such as how they are scheduled"
+PLACES = {"inside": "in loops", "outside": "outside loops"}
+MOST_LOOPS = 12  # whose sizes are shown
+
+
+class State(StrEnum):
+    """Difference between the two sides of a build. ``FAILED``: one of them, or both, does not compile."""
+
+    IDENTICAL = "identical"
+    DIFFERENT = "different"
+    NEW = "new"
+    GONE = "gone"
+    FAILED = "failed"
+    TOO_NEW = "too new"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOccupancy:
+    """Occupancy of a kernel at a block size. ``dynamic_bytes``: dynamic shared memory of a block."""
+
+    threads: int
+    dynamic_bytes: int
+    occupancy: Occupancy | None
+
+    @property
+    def name(self) -> str:
+        """Name of this figure."""
+        more = f" + {self.dynamic_bytes:,} B" if self.dynamic_bytes else ""
+        return f"occupancy, {self.threads:,} threads{more}"
+
+    def __str__(self) -> str:
+        known = self.occupancy
+        return f"{known.share:.2f} (by {known.limited_by})" if known else "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """A kernel of one side. ``code``: None where nothing could disassemble it; ``needs`` tells code apart."""
+
+    needs: Needs
+    occupancies: tuple[LaunchOccupancy, ...]
+    code: Code | None = field(default=None, compare=False)
+
+    def count(self, *beginnings: str) -> int:
+        """Count the instructions whose kind begins with one of these, in loops and outside."""
+        if not self.code:
+            return 0
+        every = (*self.code.inside.items(), *self.code.outside.items())
+        return sum(count for kind, count in every if kind.startswith(beginnings))
+
+    @property
+    def least_share(self) -> float | None:
+        """The lowest occupancy at the block sizes that the kernel is launched with; None where it is unknown."""
+        return min((each.occupancy.share for each in self.occupancies if each.occupancy), default=None)
+
+    def figures(self) -> dict[str, str]:
+        """Return the figures of the kernel but for its mix of instructions, as text by name."""
+        loads, stores = self.count("local load"), self.count("local store")
+        accesses = f", {loads} loads, {stores} stores" if loads or stores else ""
+        return {
+            "registers": f"{self.needs.registers}",
+            "local memory": f"{self.needs.local_bytes:,} B{accesses}",
+            "static shared memory": f"{self.needs.shared_bytes:,} B",
+            **{each.name: str(each) for each in self.occupancies},
+            "instructions": f"{self.code.instructions:,}" if self.code else "",
+            "loops": _loops(self.code.loops) if self.code else "",
+        }
+
+
+def _loops(sizes: Sequence[int]) -> str:
+    """Return how many loops there are, and their instructions."""
+    more = ", ..." if len(sizes) > MOST_LOOPS else ""
+    return f"{len(sizes)} ({', '.join(map(str, sizes[:MOST_LOOPS]))}{more})" if sizes else "0"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of a kernel on both sides, as text; empty where a side has none."""
+
+    name: str
+    old: str
+    new: str
+
+    @property
+    def differs(self) -> bool:
+        return self.old != self.new
+
+    def text(self, arrow: str = "->") -> str:
+        """Return both sides where they differ, or else the one figure."""
+        return f"{self.old or 'none'} {arrow} {self.new or 'none'}" if self.differs else self.new
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelChange:
+    """Both sides of a kernel; one of them may be missing."""
+
+    entry: str
+    old: Kernel | None = None
+    new: Kernel | None = None
+
+    @property
+    def codes(self) -> tuple[Code, Code] | None:
+        """The instructions of both sides, where both are known."""
+        old, new = self.old, self.new
+        return (old.code, new.code) if old and new and old.code and new.code else None
+
+    @property
+    def encodings(self) -> int:
+        """Number of different machine codes."""
+        return len({side.needs.code for side in (self.old, self.new) if side})
+
+    def figures(self) -> list[Row]:
+        """List the figures of the kernel but for its mix of instructions."""
+        old, new = (side.figures() if side else {} for side in (self.old, self.new))
+        launches = [each for side in (self.old, self.new) if side for each in side.occupancies]
+        launches.sort(key=lambda each: (each.threads, each.dynamic_bytes))
+        blocks = dict.fromkeys(each.name for each in launches)
+        names = ("registers", "local memory", "static shared memory", *blocks, "instructions", "loops")
+        return [Row(name, old.get(name, ""), new.get(name, "")) for name in names]
+
+    def mix(self) -> dict[str, list[Row]]:
+        """List the kinds of instructions whose numbers differ, in loops and outside loops."""
+        codes = [side.code if side else None for side in (self.old, self.new)]
+        mix = {}
+        for place, words in PLACES.items():
+            old, new = (getattr(code, place) if code else {} for code in codes)
+            rows = [Row(kind, str(old.get(kind, 0)), str(new.get(kind, 0))) for kind in sorted({*old, *new})]
+            mix[words] = [row for row in rows if row.differs]
+        return mix
+
+    def differences(self) -> list[Row]:
+        """List all figures that differ."""
+        mix = [replace(row, name=f"{place}: {row.name}") for place, rows in self.mix().items() for row in rows]
+        return [row for row in self.figures() if row.differs] + mix
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildChange:
+    """Difference of one build for one architecture.
+
+    ``kernels``: those that differ, or all of a new build. ``notes``: sentences on what the figures do not say.
+    """
+
+    id: str
+    arch: str
+    state: State
+    kernels: tuple[KernelChange, ...] = ()
+    notes: tuple[str, ...] = ()
+    broken: bool = False  # the working tree's side does not compile
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.arch})"
+
+
+class CodeDifference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Difference in machine code between the working tree and a revision: the JSON of ``warpwatch diff``.
+
+    ``revision``: as it was named. ``tree``: what the working tree is. ``counts``: how many builds are in each state,
+    by architecture. ``builds``: those that are not identical. ``failures``: what ``--fail-on`` finds, a sentence each.
+    """
+
+    format: int = 1
+    revision: str
+    commit: str
+    tree: str
+    architectures: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # of no version so far
+    counts: dict[str, dict[State, int]]
+    builds: tuple[BuildChange, ...]
+    failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,15 +230,54 @@ class SideBuild:
         }
 
 
-def own_builds(project: Project) -> dict[str, SideBuild]:
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a build, compiled. ``image``: None where it was not, because the other side lacks it."""
+
+    build: SideBuild
+    image: Image | CompileError | None
+
+
+def compare_revision(
+    project: Project,
+    tree: Path,
+    revision: str,
+    architectures: Sequence[str],
+    matches: Callable[[str], bool],
+    *,
+    disassemble: bool,
+    progress: Callable[[str], Progress],
+) -> list[BuildChange]:
+    """Compile the builds whose ids match, for each architecture, and compare them, on all cores.
+
+    ``tree``: the files of the revision. Raises BadRevision, BadCase, or CompileError where machine code cannot be read.
+    """
+    own = _own_builds(project)
+    pairs: dict[tuple[str, str], tuple[SideBuild | None, SideBuild | None]] = {}
+    for arch in architectures:
+        other = _other_builds(tree, project.module, revision, arch)
+        pairs |= {(name, arch): (other.get(name), own.get(name)) for name in (*own, *other) if matches(name)}
+    calls = {
+        (name, arch, side): functools.partial(build.compile, Target(arch))
+        for side in (1, 0)  # ours are in the cache when the same source is asked for by the other side
+        for (name, arch), pair in pairs.items()
+        if (build := pair[side]) and pair[1] and pair[1].needs <= (read_capability(arch) or ANY)
+    }
+    images = images_or_errors(calls, progress("compiling"))
+    comparisons = {}
+    for key, pair in pairs.items():
+        sides = (Side(build=each, image=images.get((*key, i))) if each else None for i, each in enumerate(pair))
+        comparisons[key] = functools.partial(compare_build, *key, *sides, disassemble=disassemble)
+    return [job.result() for job in on_all_cores(comparisons, progress("comparing")).values()]
+
+
+def _own_builds(project: Project) -> dict[str, SideBuild]:
     """List the working tree's builds by their ids: all that are timed, then those that are only tested."""
-    timed = timed_cases(project.families)
-    builds = {case.build for case in timed}
     cases_of: dict[str, list[Case]] = {}
-    for case in (*timed, *(case for case in tested_cases(project.families) if case.build not in builds)):
-        known = cases_of.setdefault(case.build.id, [])
-        if case.build in builds or not known:  # of a build that is not timed, the first shape is enough
-            known.append(case)
+    for case in timed_cases(project.families):
+        cases_of.setdefault(case.build.id, []).append(case)
+    for case in tested_cases(project.families):
+        cases_of.setdefault(case.build.id, [case])  # of a build that is not timed, the first shape is enough
     return {
         name: SideBuild(
             id=name,
@@ -77,7 +291,7 @@ def own_builds(project: Project) -> dict[str, SideBuild]:
     }
 
 
-def other_builds(tree: Path, module: str, revision: str, arch: str) -> dict[str, SideBuild]:
+def _other_builds(tree: Path, module: str, revision: str, arch: str) -> dict[str, SideBuild]:
     """List the builds of another revision, which lies in ``tree``, by their ids. Raises BadRevision or BadCase."""
     names: dict[str, list[str]] = {}
     kernels = read_other_kernels(tree, module, revision, arch, every_build=True)
@@ -96,125 +310,6 @@ def other_builds(tree: Path, module: str, revision: str, arch: str) -> dict[str,
     }
 
 
-def compile_sides(
-    sides: Mapping[tuple[str, str], Sequence[SideBuild]], progress: Callable[[int, int], None]
-) -> dict[tuple[str, str, str], Image | CompileError]:
-    """Compile builds on all cores; machine code or the error by architecture, side and build.
-
-    ``sides``: builds by architecture and name of the side. Those that come first are in the cache when the same source
-    is asked for by another side.
-    """
-    calls = {
-        (arch, side, build.id): functools.partial(build.compile, Target(arch))
-        for (arch, side), builds in sides.items()
-        for build in builds
-    }
-    return images_or_errors(calls, progress)
-
-
-NO_CODE = "it is PTX or a fatbin, of which the driver makes machine code: nothing more can be said of it here"
-ONLY_DATA = "the instructions are the same, and constants or variables of the file differ"
-ONLY_LAUNCH = "the machine code is the same, and is launched in other blocks"
-ONLY_SCHEDULE = "the instructions are the same, and their encoding differs, such as how they are scheduled"
-
-
-class State(StrEnum):
-    """Difference between the two sides of a build. ``FAILED``: one of them, or both, does not compile."""
-
-    IDENTICAL = "identical"
-    DIFFERENT = "different"
-    NEW = "new"
-    GONE = "gone"
-    FAILED = "failed"
-    TOO_NEW = "too new"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaunchOccupancy:
-    """Occupancy of a kernel at a block size. ``dynamic_bytes``: dynamic shared memory of a block."""
-
-    threads: int
-    dynamic_bytes: int
-    occupancy: Occupancy | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kernel:
-    """A kernel of one side. ``code``: None where nothing could disassemble it."""
-
-    needs: Needs
-    occupancies: tuple[LaunchOccupancy, ...]
-    code: Code | None = None
-
-    def count(self, *beginnings: str) -> int:
-        """Count the instructions whose kind begins with one of these, in loops and outside."""
-        if not self.code:
-            return 0
-        every = (*self.code.inside.items(), *self.code.outside.items())
-        return sum(count for kind, count in every if kind.startswith(beginnings))
-
-    @property
-    def least_share(self) -> float | None:
-        """The lowest occupancy at the block sizes that the kernel is launched with; None where it is unknown."""
-        return min((each.occupancy.share for each in self.occupancies if each.occupancy), default=None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class KernelChange:
-    """Both sides of a kernel; one of them may be missing."""
-
-    entry: str
-    old: Kernel | None = None
-    new: Kernel | None = None
-
-    @property
-    def codes(self) -> tuple[Code, Code] | None:
-        """The instructions of both sides, where both are known."""
-        old, new = self.old, self.new
-        return (old.code, new.code) if old and new and old.code and new.code else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildChange:
-    """Difference of one build for one architecture.
-
-    ``kernels``: those that differ, or all of a new build. ``notes``: sentences on what the figures do not say.
-    """
-
-    id: str
-    arch: str
-    state: State
-    kernels: tuple[KernelChange, ...] = ()
-    notes: tuple[str, ...] = ()
-    broken: bool = False  # the working tree's side does not compile
-
-
-@dataclass(frozen=True, kw_only=True)
-class Side:
-    """One side of a build, compiled. ``image``: None where it was not, because the other side lacks it."""
-
-    build: SideBuild
-    image: Image | CompileError | None
-
-
-def compare_all(
-    pairs: Mapping[tuple[str, str], tuple[Side | None, Side | None]],
-    *,
-    disassemble: bool,
-    progress: Callable[[int, int], None],
-) -> list[BuildChange]:
-    """Compare builds on all cores. ``pairs``: old and new side by build and architecture.
-
-    Raises CompileError where machine code cannot be read.
-    """
-    calls = {
-        (name, arch): functools.partial(compare_build, name, arch, old, new, disassemble=disassemble)
-        for (name, arch), (old, new) in pairs.items()
-    }
-    jobs = on_all_cores(calls, progress)
-    return [jobs[key].result() for key in calls]
-
-
 def compare_build(name: str, arch: str, old: Side | None, new: Side | None, *, disassemble: bool) -> BuildChange:
     """Compare the two sides of a build. Raises CompileError where machine code cannot be read."""
     capability, change = read_capability(arch) or ANY, functools.partial(BuildChange, id=name, arch=arch)
@@ -230,15 +325,32 @@ def compare_build(name: str, arch: str, old: Side | None, new: Side | None, *, d
     if same and not besides:
         return change(state=State.IDENTICAL)
     state = State.DIFFERENT if old else State.NEW
-    before, after = _read(old, capability), _read(new, capability)
+    before, after = (_read(side, capability, disassemble=disassemble) for side in (old, new))
     if not before or not after:
         return change(state=state, notes=besides if same else (*besides, NO_CODE))
-    kernels, notes = _changed_kernels(before, after, disassemble=disassemble)
-    if old and not kernels and before.data != after.data:
+    pairs = [KernelChange(entry=e, old=a, new=b) for e, (a, b) in paired(before.kernels, after.kernels).items()]
+    changed = tuple(pair for pair in pairs if pair.old != pair.new)
+    notes = _notes(changed, before.note or after.note)
+    if old and not changed and before.data != after.data:
         notes = (ONLY_DATA,)
-    if old and not (kernels or notes or besides):
+    if old and not (changed or notes or besides):
         state = State.IDENTICAL
-    return change(state=state, kernels=kernels, notes=(*besides, *notes))
+    return change(state=state, kernels=changed, notes=(*besides, *notes))
+
+
+def _notes(changed: Sequence[KernelChange], lacking: str) -> tuple[str, ...]:
+    """Say what the figures of kernels do not show. ``lacking``: why there are no instructions, if so."""
+    launched = [pair.entry for pair in changed if pair.old and pair.new and pair.old.needs == pair.new.needs]
+    scheduled = [
+        pair.entry
+        for pair in changed
+        if (codes := pair.codes) and codes[0].text == codes[1].text and pair.encodings > 1
+    ]
+    return (
+        *(f"{entry}: {ONLY_LAUNCH}" for entry in launched),
+        *([lacking] if lacking and changed else []),
+        *(f"{entry}: {ONLY_SCHEDULE}" for entry in scheduled),
+    )
 
 
 def _besides(old: Side | None, new: Side) -> tuple[str, ...]:
@@ -260,40 +372,42 @@ def _failures(old: Side | None, new: Side) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Compiled:
-    """Kernels of one side of a build, by the names that its declaration has for them. ``data``: a hash of the rest."""
+    """Kernels of one side of a build, by the names that its declaration has for them.
 
-    image: Image | None
-    symbols: Mapping[str, str]
-    kernels: Mapping[str, Kernel]
-    data: str
+    ``data``: a hash of the rest. ``note``: why their instructions are unknown, if they are.
+    """
 
-    def disassembled(self) -> Mapping[str, Kernel]:
-        """Return the kernels with their instructions. Raises NoDisassembler."""
-        codes = read_code(self.image) if self.image else {}
-        return {entry: replace(kernel, code=codes.get(self.symbols[entry])) for entry, kernel in self.kernels.items()}
+    kernels: Mapping[str, Kernel] = field(default_factory=dict)
+    data: str = ""
+    note: str = ""
 
 
-def _read(side: Side | None, capability: Capability) -> _Compiled | None:
+def _read(side: Side | None, capability: Capability, *, disassemble: bool) -> _Compiled | None:
     """Read a side's kernels; None where it is not a cubin. A missing side has none."""
     if side is None:
-        return _Compiled(image=None, symbols={}, kernels={}, data="")
+        return _Compiled()
     assert isinstance(side.image, Image)
     if not (cubin := read_cubin(read_image(side.image.path), capability)):
         return None
+    codes, note = {}, ""
     try:
         symbols = symbols_in(side.image.path, side.build.entries)
+        codes = read_code(side.image) if disassemble else {}
     except DeviceError as error:
         raise CompileError(f"{side.build.id}: {error}") from None
+    except NoDisassembler as error:
+        note = str(error)
     launches = side.build.launches
     kernels = {
         entry: Kernel(
             needs=needs,
             occupancies=tuple(occupancy_at(needs, *block, capability) for block in launches.get(entry, ())),
+            code=codes.get(symbol),
         )
         for entry, symbol in symbols.items()
         if (needs := cubin.kernels.get(symbol))
     }
-    return _Compiled(image=side.image, symbols=symbols, kernels=kernels, data=cubin.data)
+    return _Compiled(kernels=kernels, data=cubin.data, note=note)
 
 
 def occupancy_at(needs: Needs, threads: int, dynamic: int, capability: Capability) -> LaunchOccupancy:
@@ -301,35 +415,6 @@ def occupancy_at(needs: Needs, threads: int, dynamic: int, capability: Capabilit
     known, shared = (capability.major, capability.minor), needs.shared_bytes + dynamic
     held = occupancy(known, threads=threads, registers=needs.registers, shared_bytes=shared)
     return LaunchOccupancy(threads=threads, dynamic_bytes=dynamic, occupancy=held)
-
-
-def _changed_kernels(
-    old: _Compiled, new: _Compiled, *, disassemble: bool
-) -> tuple[tuple[KernelChange, ...], tuple[str, ...]]:
-    """List the kernels that differ, and say what their figures do not show."""
-    changed = [pair for pair in _changes(old.kernels, new.kernels) if pair.old != pair.new]
-    names = {pair.entry for pair in changed}
-    notes = [f"{p.entry}: {ONLY_LAUNCH}" for p in changed if p.old and p.new and p.old.needs == p.new.needs]
-    if disassemble and changed:
-        try:
-            pairs = _changes(old.disassembled(), new.disassembled())
-        except NoDisassembler as error:
-            notes.append(str(error))
-        else:
-            changed = [pair for pair in pairs if pair.entry in names]
-    for pair in changed:
-        if (codes := pair.codes) and codes[0].text == codes[1].text and _encodings(pair) == 2:
-            notes.append(f"{pair.entry}: {ONLY_SCHEDULE}")
-    return tuple(changed), tuple(notes)
-
-
-def _encodings(pair: KernelChange) -> int:
-    """Count the different machine codes of a kernel."""
-    return len({side.needs.code for side in (pair.old, pair.new) if side})
-
-
-def _changes(old: Mapping[str, Kernel], new: Mapping[str, Kernel]) -> list[KernelChange]:
-    return [KernelChange(entry=entry, old=one, new=other) for entry, (one, other) in paired(old, new).items()]
 
 
 def paired(old: Mapping[str, K], new: Mapping[str, K]) -> dict[str, tuple[K | None, K | None]]:
@@ -344,75 +429,3 @@ def first_line(error: Exception) -> str:
     lines = str(error).splitlines()
     wrong = next((line.strip() for line in lines[1:] if "error" in line), "")
     return f"{lines[0]}: {wrong}" if wrong else lines[0]
-
-
-# Differences that can be asked to fail
-
-
-def _spills(old: Kernel, new: Kernel) -> str:
-    if new.needs.local_bytes > old.needs.local_bytes:
-        return f"local memory of a thread grew from {old.needs.local_bytes:,} to {new.needs.local_bytes:,} bytes"
-    for word in ("load", "store") if old.code and new.code else ():
-        before, after = old.count(f"local {word}"), new.count(f"local {word}")
-        if after > before:
-            return f"{word}s of local memory grew from {before:,} to {after:,}"
-    return ""
-
-
-def _registers(old: Kernel, new: Kernel) -> str:
-    before, after = old.needs.registers, new.needs.registers
-    return f"registers grew from {before} to {after}" if after > before else ""
-
-
-def _occupancy(old: Kernel, new: Kernel) -> str:
-    """Compare at each block size that both sides have; the lowest ones where they have none in common."""
-    before = {(e.threads, e.dynamic_bytes): e.occupancy for e in old.occupancies}
-    for each in new.occupancies:
-        earlier = before.get((each.threads, each.dynamic_bytes))
-        if earlier and each.occupancy and each.occupancy.share < earlier.share:
-            shares = f"{earlier.share:.2f} to {each.occupancy.share:.2f}"
-            return f"occupancy at {each.threads} threads fell from {shares}"
-    lowest = old.least_share, new.least_share
-    if lowest[0] is not None and lowest[1] is not None and lowest[1] < lowest[0]:
-        return f"the lowest occupancy fell from {lowest[0]:.2f} to {lowest[1]:.2f}"
-    return ""
-
-
-GATES: dict[str, Callable[[Kernel, Kernel], str]] = {
-    "spills": _spills,
-    "registers": _registers,
-    "occupancy": _occupancy,
-}
-
-
-def exceeded(changes: Sequence[BuildChange], gates: Sequence[str]) -> list[str]:
-    """List what was asked to fail and has happened, a sentence each."""
-    return [
-        f"{change.id} ({change.arch}): {sentence}"
-        for change in changes
-        for kernel in change.kernels
-        for gate in gates
-        if kernel.old and kernel.new and (sentence := GATES[gate](kernel.old, kernel.new))
-    ]
-
-
-def unknown(changes: Sequence[BuildChange], gates: Sequence[str]) -> list[str]:
-    """List what could not be compared although it was asked to fail, a sentence each; and that there was no build."""
-    if not changes:
-        return ["no build was compared: there is none, or -k chose none (`warpwatch list` shows the cases)"]
-    if not gates:
-        return []
-    if not {change.state for change in changes} & {State.IDENTICAL, State.DIFFERENT}:
-        return ["no build was compared"]
-    sentences = []
-    for change in changes:
-        name, pairs = f"{change.id} ({change.arch})", [pair for pair in change.kernels if pair.old and pair.new]
-        if change.state == State.FAILED:
-            sentences.append(f"{name}: not compared, because a side does not compile")
-        if change.state == State.DIFFERENT and NO_CODE in change.notes:
-            sentences.append(f"{name}: {NO_CODE}")
-        if "spills" in gates and not all(pair.codes for pair in pairs):
-            sentences.append(f"{name}: loads and stores of local memory are not known without nvdisasm")
-        if "occupancy" in gates and any(pair.new and pair.new.least_share is None for pair in pairs):
-            sentences.append(f"{name}: occupancy is not known for {change.arch}")
-    return sentences

@@ -8,7 +8,6 @@ nights, so that a drift of 1 % a week shows as a few steps although no single ni
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -56,10 +55,6 @@ def _work(changed: Difference) -> str:
     if not changed:
         return "; the same work: GPU, driver or memory, not the kernel"
     return f"; changed: {changed.words}" if changed.changed else ""
-
-
-def _minute(run: RunRecord) -> str:
-    return run.when.isoformat(timespec="minutes")[:16] if run.when else "at no known time"
 
 
 def _day(run: RunRecord) -> str:
@@ -156,85 +151,3 @@ def find_steps(runs: Sequence[RunRecord]) -> list[Step]:
 
 def _gpu_cases(run: RunRecord) -> list[tuple[str, CaseRecord]]:
     return [(name, timed) for name, timed in run.cases.items() if timed.facts.cache != "host"]
-
-
-def show(folder: Path, case: str) -> int:
-    """Print one case night by night, or every step; returns the exit status."""
-    runs, problems = load(folder)
-    for problem in problems:
-        print(f"left out: {problem}", file=sys.stderr)
-    steps = find_steps(runs)
-    if not case:
-        print(f"{len(runs)} runs, {len(steps)} steps, the largest slowdown first")
-        print("\n".join(map(str, steps)))
-        if any(step.ratio > 1 for step in steps):
-            print("which commit it was: python -m warpwatch bisect --from-history CASE")
-        return 0
-    recorded = [run for run in runs if case in run.cases]
-    if not recorded:
-        print(
-            f"error: no run in {folder} has {case!r}; `python -m warpwatch list` shows what there is", file=sys.stderr
-        )
-        return 2
-    marks = {step.after.path: step for step in steps if step.case == case}
-    for past, run in zip([recorded[0], *recorded], recorded, strict=False):
-        samples = run.cases[case].samples
-        low, high = np.percentile(samples, [25, 75])
-        mark = marks.get(run.path)
-        note = f"  <- {100 * (mark.ratio - 1):+.1f} % from here on" if mark else ""
-        changed = difference(past.cases[case].facts.identity, run.cases[case].facts.identity)
-        note += f"  (changed: {changed.words})" if changed.changed else ""
-        spread = f"{100 * (high - low) / median(samples):.1f} %"
-        print(f"{_minute(run)}  {run.commit!s:<13} {median(samples) * 1e6:12,.2f} µs  IQR {spread:>6}{note}")
-    if any(step.ratio > 1 for step in marks.values()):
-        print(f"which commit it was: python -m warpwatch bisect --from-history {case}")
-    return 0
-
-
-MOST_LINES = 20
-FEWEST = 2 * SHORTEST  # runs, in which two levels have room
-
-
-def new_steps(runs: Sequence[RunRecord]) -> list[Step]:
-    """Find the slowdowns that were not found without the newest run, the largest first.
-
-    A level lasts SHORTEST nights at least, so a step is found some nights after it happened, and may then be placed a
-    night or two earlier or later than before: the same case's step within SHORTEST nights is the same step.
-    """
-    known = find_steps(runs[:-1])
-    number = {run.path: index for index, run in enumerate(runs)}
-    new = []
-    for step in find_steps(runs):
-        same = (
-            each
-            for each in known
-            if each.case == step.case
-            and (each.ratio > 1) == (step.ratio > 1)
-            and abs(number[each.after.path] - number[step.after.path]) <= SHORTEST
-        )
-        if step.ratio > 1 and not any(same):
-            new.append(step)
-    return new
-
-
-def issue(steps: Sequence[Step], newest: RunRecord) -> str:
-    """Return, in Markdown, the cases that became permanently slower, the commits between, and how to find which one."""
-    count = f"{len(steps)} case{'s' * (len(steps) != 1)}"
-    when = f", night of {newest.when.date().isoformat()}" if newest.when else ""
-    lines = [f"**{count} became slower permanently** on {newest.gpu.name or newest.slug}{when}:", ""]
-    lines += [f"- {step}" for step in steps[:MOST_LINES]]
-    if len(steps) > MOST_LINES:
-        lines.append(f"- ... and {len(steps) - MOST_LINES} more: `python -m warpwatch history` shows all")
-    lines += ["", "Which commit it was:", "", "```sh"]
-    for (before, after), cases in _by_range(steps).items():
-        lines.append(f"python -m warpwatch bisect {' '.join(cases[:3])} {before}..{after}")
-    return "\n".join([*lines, "```", ""])
-
-
-def _by_range(steps: Sequence[Step]) -> dict[tuple[str, str], list[str]]:
-    """Cases by the commits between which they changed: one search finds the commit for all of them."""
-    ranges: dict[tuple[str, str], list[str]] = {}
-    for step in steps[:MOST_LINES]:
-        if step.before.commit.id and step.after.commit.id:
-            ranges.setdefault((step.before.commit.id[:12], step.after.commit.id[:12]), []).append(step.case)
-    return ranges

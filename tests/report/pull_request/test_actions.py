@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import git
 from tests.project import ROOT
 from tests.report.pull_request.player import ACTIONS, Runner
 from tests.report.pull_request.stand_in import TOKEN, StandIn, serve
@@ -28,13 +29,6 @@ def files_of_the_readme() -> dict[str, str]:
     whole = [block for block in re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S) if block.startswith("name:")]
     assert len(named) == len(whole) == 2
     return dict(zip(named, whole, strict=True))
-
-
-def git(folder: Path, *words: str) -> str:
-    names = ("-c", "user.name=them", "-c", "user.email=them@example.com")
-    return subprocess.run(
-        ["git", *names, *words], cwd=folder, capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from tests.report.pull_request.stand_in import BOT, TOKEN, StandIn, serve
 from warpwatch.report.pull_request import code_host
-from warpwatch.report.pull_request.code_host import Host, Refused, find_pull_request, write_comment
+from warpwatch.report.pull_request.code_host import Host, Refused
 
 MARKER = "<!-- warpwatch: kernels -->"
 SHA = "5" * 40
@@ -24,43 +24,33 @@ def host(there: StandIn, token: str = TOKEN) -> Host:
     return Host(api=there.url, repository="them/theirs", token=token)
 
 
-def test_a_comment_is_written_once_and_then_updated(there: StandIn) -> None:
-    assert write_comment(host(there), 7, MARKER, f"{MARKER}\nfirst", BOT) == "written"
-    assert write_comment(host(there), 7, MARKER, f"{MARKER}\nsecond", BOT) == "updated"
-    assert there.bodies() == [f"{MARKER}\nsecond"]
-
-
-def test_a_comment_is_found_among_hundreds(there: StandIn) -> None:
-    for number in range(230):
-        there.add_comment(f"remark {number}", "somebody")
-    there.add_comment(f"{MARKER}\nold", BOT)
-    assert write_comment(host(there), 7, MARKER, f"{MARKER}\nnew", BOT) == "updated"
-    assert there.bodies() == [f"{MARKER}\nnew"]
+def test_each_title_has_one_comment_which_is_found_among_hundreds_and_updated(there: StandIn) -> None:
+    other = "<!-- warpwatch: other -->"
+    for marker in (MARKER, other):
+        assert host(there).write_comment(7, marker, f"{marker}\nfirst", BOT) == "written"
+        for number in range(115):
+            there.add_comment(f"remark {number}", "somebody")
+    for marker in (MARKER, other):
+        assert host(there).write_comment(7, marker, f"{marker}\nsecond", BOT) == "updated"
+    assert there.bodies() == [f"{MARKER}\nsecond", f"{other}\nsecond"]
 
 
 def test_nobody_elses_comment_is_changed(there: StandIn) -> None:
     there.add_comment(f"{MARKER}\nmine, with your marker", "somebody")
     there.add_comment(f"I quote: {MARKER}", BOT)
-    assert write_comment(host(there), 7, MARKER, f"{MARKER}\nours", BOT) == "written"
+    assert host(there).write_comment(7, MARKER, f"{MARKER}\nours", BOT) == "written"
     assert there.bodies("somebody") == [f"{MARKER}\nmine, with your marker"]
     assert there.bodies()[1:] == [f"{MARKER}\nours"]
-
-
-def test_two_titles_are_two_comments(there: StandIn) -> None:
-    other = "<!-- warpwatch: other -->"
-    for marker in (MARKER, other, MARKER, other):
-        write_comment(host(there), 7, marker, f"{marker}\ntext", BOT)
-    assert len(there.bodies()) == 2
 
 
 def test_a_pull_request_is_found_by_its_newest_commit(there: StandIn) -> None:
     there.add_pull(3, "fork:fix", "4" * 40)
     there.add_pull(9, "fork:fix", SHA)
-    assert find_pull_request(host(there), head="fork:fix", sha=SHA) == 9
-    assert find_pull_request(host(there), head="fork:fix", sha="6" * 40) is None
-    assert find_pull_request(host(there), head="fork:a branch&state=closed", sha=SHA) is None
+    assert host(there).find_pull_request(head="fork:fix", sha=SHA) == 9
+    assert host(there).find_pull_request(head="fork:fix", sha="6" * 40) is None
+    assert host(there).find_pull_request(head="fork:a branch&state=closed", sha=SHA) is None
     with pytest.raises(Refused, match="is no commit: give all 40 characters"):
-        find_pull_request(host(there), head="fork:fix", sha="5555")
+        host(there).find_pull_request(head="fork:fix", sha="5555")
 
 
 @pytest.mark.parametrize(
@@ -70,46 +60,42 @@ def test_a_pull_request_is_found_by_its_newest_commit(there: StandIn) -> None:
         (404, "Not Found", "no such repository or pull request"),
         (422, "Validation Failed", "may be locked"),
         (410, "gone", "410 gone"),
+        (401, "Bad credentials", "401 Bad credentials; the token is missing or not valid"),
     ],
 )
 def test_a_refusal_says_what_the_host_said_and_what_helps(there: StandIn, status: int, said: str, cure: str) -> None:
     there.refusals = [(status, said, {})]
     with pytest.raises(Refused) as caught:
-        write_comment(host(there), 7, MARKER, MARKER, BOT)
+        host(there).write_comment(7, MARKER, MARKER, BOT)
     assert f"{status} {said}" in str(caught.value)
     assert cure in str(caught.value)
     assert TOKEN not in str(caught.value)
     assert not there.comments
 
 
-def test_a_token_that_is_not_valid_is_said(there: StandIn) -> None:
-    with pytest.raises(Refused, match="401 Bad credentials; the token is missing or not valid"):
-        write_comment(host(there, "another"), 7, MARKER, MARKER, BOT)
-
-
 def test_a_busy_host_is_asked_again(there: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
     there.refusals = [(503, "busy", {}), (429, "slow down", {"Retry-After": "7"})]
-    assert write_comment(host(there), 7, MARKER, MARKER, BOT) == "written"
-    assert waited == [code_host.WAIT, 7.0]
-    there.refusals = [(502, "bad gateway", {})] * code_host.TRIES
+    assert host(there).write_comment(7, MARKER, MARKER, BOT) == "written"
+    assert waited == [code_host.WAITS[0], 7.0]
+    there.refusals = [(502, "bad gateway", {})] * (1 + len(code_host.WAITS))
     with pytest.raises(Refused, match="502 bad gateway"):
-        write_comment(host(there), 7, MARKER, MARKER, BOT)
+        host(there).write_comment(7, MARKER, MARKER, BOT)
 
 
 def test_no_redirect_is_followed(there: StandIn) -> None:
     with serve() as other:
         there.refusals = [(302, "over there", {"Location": f"{other.url}/repos/them/theirs/issues/7/comments"})]
         with pytest.raises(Refused, match="302"):
-            write_comment(host(there), 7, MARKER, MARKER, BOT)
+            host(there).write_comment(7, MARKER, MARKER, BOT)
         assert not other.asked
 
 
 def test_a_host_that_is_not_there_is_one_sentence(there: StandIn) -> None:
     gone = Host(api="http://127.0.0.1:1", repository="them/theirs", token=TOKEN)
     with pytest.raises(Refused, match="refused"):
-        write_comment(gone, 7, MARKER, MARKER, BOT)
+        gone.write_comment(7, MARKER, MARKER, BOT)
 
 
 @pytest.mark.parametrize(
@@ -130,4 +116,4 @@ def test_a_call_that_cannot_be_right_is_refused_before_it(api: str, repository: 
 def test_an_answer_that_is_none_of_the_interfaces_is_a_sentence(there: StandIn) -> None:
     there.refusals = [(200, "a page", {})]
     with pytest.raises(Refused, match="with no list: is GITHUB_API_URL right"):
-        write_comment(host(there), 7, MARKER, MARKER, BOT)
+        host(there).write_comment(7, MARKER, MARKER, BOT)

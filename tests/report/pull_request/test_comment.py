@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpwatch.report.pull_request.comment import About, annotate, comment, headline, marker
+from warpwatch.report.pull_request.comment import About, comment, headline, marker
+from warpwatch.report.pull_request.gather import limited
 from warpwatch.report.pull_request.result import (
     MOST,
     NAME,
@@ -21,11 +22,9 @@ from warpwatch.report.pull_request.result import (
     Finding,
     Kind,
     Result,
-    limited,
     one_line,
     read_result,
     read_results,
-    text_of,
 )
 
 ABOUT = About(marker=marker("kernels"), run_url="https://host/run")
@@ -174,7 +173,7 @@ def test_a_result_of_the_longest_findings_can_be_read(tmp_path: Path) -> None:
     text = "\U00010384" * 400
     found = [Finding(kind=Kind.WRONG, name=text, said=text, likely=text, file=text)] * 500
     shown, more = limited(found)
-    (tmp_path / NAME).write_text(text_of(replace(RIGHT, findings=shown, more=more)))
+    (tmp_path / NAME).write_bytes(msgspec.json.encode(replace(RIGHT, findings=shown, more=more)))
     result = read_result(tmp_path / NAME)
     assert len(result.findings) + result.more[Kind.WRONG] == 500
     assert len(result.findings) > 50
@@ -185,18 +184,18 @@ def test_any_text_becomes_one_line_that_a_result_can_hold(text: str) -> None:
     line = one_line(text)
     result = replace(RIGHT, findings=(Finding(kind=Kind.WRONG, name=line, said=line),), notes=(line,))
     assert len(line.splitlines()) <= 1
-    assert msgspec.json.decode(text_of(result), type=Result, strict=True) == result
+    assert msgspec.json.decode(msgspec.json.encode(result), type=Result, strict=True) == result
 
 
 def test_results_of_several_jobs_are_read_from_their_folders(tmp_path: Path) -> None:
     for name in ("warpwatch-a-0", "warpwatch-b-0"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / NAME).write_text(text_of(replace(RIGHT, job=name)))
+        (tmp_path / name / NAME).write_bytes(msgspec.json.encode(replace(RIGHT, job=name)))
     assert [result.job for result in read_results(tmp_path)] == ["warpwatch-a-0", "warpwatch-b-0"]
 
 
 def document(**changes: Any) -> str:
-    return json.dumps({**json.loads(text_of(RIGHT)), **changes})
+    return json.dumps({**msgspec.to_builtins(RIGHT), **changes})
 
 
 @pytest.mark.parametrize(
@@ -229,28 +228,7 @@ def test_a_result_that_is_none_is_refused_by_name(tmp_path: Path, content: str, 
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text(text_of(RIGHT))
+    (tmp_path / "secret").write_bytes(msgspec.json.encode(RIGHT))
     (tmp_path / NAME).symlink_to(tmp_path / "secret")
     with pytest.raises(BadResult, match="is a link"):
         read_results(tmp_path)
-
-
-def test_findings_with_a_place_stand_beside_their_line() -> None:
-    found = [
-        replace(slower(), likely="more registers, 32 -> 64"),
-        replace(slower(), kind=Kind.WRONG, name="a,b:c", said="100 %\nwrong", file="odd, name:.cu", line=0),
-        replace(slower(), kind=Kind.WRONG, file=""),
-        replace(slower(), kind=Kind.UNSURE),
-    ]
-    assert list(annotate(found)) == [
-        "::error file=k.cu,line=9,title=slower%3A copy-naive-1::+3.0 %25; more registers, 32 -> 64",
-        "::error file=odd%2C name%3A.cu,line=1,title=wrong%3A a%2Cb%3Ac::100 %25%0Awrong",
-    ]
-
-
-def test_annotations_are_as_many_as_the_host_shows_and_the_others_are_counted() -> None:
-    worse = [replace(slower(number), kind=Kind.WORSE_CODE) for number in range(3)]
-    lines = list(annotate([*(slower(number) for number in range(25)), *worse]))
-    assert len([line for line in lines if line.startswith("::error ")]) == 10
-    assert len([line for line in lines if line.startswith("::warning ")]) == 3
-    assert lines[-1] == "15 more of level error are in warpwatch-result.json: GitHub shows 10 of a step"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kernels import FAMILIES
+from tests.cli.code_changes import change, difference, kernel
 from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.report.pull_request.gather import count_tests, count_verdicts, findings, read_code, why_untested
+from warpwatch.report.pull_request.gather import Gathered, count_tests, findings
 from warpwatch.report.pull_request.result import Kind
 from warpwatch.runs.faults import FAILED, WRONG, Fault, Place, place_of, reported
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord
@@ -49,16 +51,8 @@ def wrong(case: str, message: str) -> TestRecord:
 
 def slower(change: float) -> Decision:
     ratio = 1 + change / 100
-    return Decision(
-        verdict=Verdict.SLOWER,
-        before=1e-6,
-        after=ratio * 1e-6,
-        ratio=ratio,
-        low=ratio,
-        high=ratio,
-        floor=0.01,
-        processes=3,
-    )
+    times: dict[str, Any] = {"before": 1e-6, "after": ratio * 1e-6, "ratio": ratio, "low": ratio, "high": ratio}
+    return Decision(verdict=Verdict.SLOWER, **times, floor=0.01, processes=3)
 
 
 def test_every_kernel_has_one_line_however_many_tests_fail() -> None:
@@ -97,8 +91,9 @@ def test_the_slowest_case_comes_first_and_a_slower_case_is_right() -> None:
     assert [each.name for each in found] == [TILED, NAIVE]
     assert found[0].said.startswith("median 1.00 -> 13.00 µs, +1200.0 %")
     assert found[0].file == "kernels/matmul/tiled.cu"
-    assert count_tests(record) == {"passed": 3}
-    assert count_verdicts(record) == {"slower": 2, "same": 1}
+    gathered = Gathered(root=ROOT, tests=record, timed=record)
+    result = gathered.result(job="", where="", commit="", against="", inside="")
+    assert (result.tests, result.verdicts) == ({"passed": 3}, {"slower": 2, "same": 1})
 
 
 def test_the_explanation_and_the_reason_are_beside_the_verdict() -> None:
@@ -114,6 +109,14 @@ def test_the_first_line_of_every_kernel_of_this_repository_is_that_of_its_functi
         line = case.build.source.read_text().splitlines()[place_of(case).line - 1]
         assert "__global__" in line, case.id
     assert place_of(find_case(FAMILIES, "matmul-cublas-vendor-128x128x128-float32")) == Place()
+
+
+def why_untested(record: RunRecord) -> str:
+    """Return why a job whose tests these are is red, if it is."""
+    gathered = Gathered(root=ROOT)
+    gathered.take_tests(record)
+    assert gathered.failed == bool(gathered.notes)
+    return "".join(gathered.notes)
 
 
 def test_no_test_of_a_kernel_shows_nothing() -> None:
@@ -135,23 +138,16 @@ def test_tests_of_kernels_alone_are_counted_and_only_those_that_ran_one_passed()
     assert why_untested(record_of([*tests, a_test("w", Outcome.PASSED)])) == ""
 
 
-def side(local: int, share: float, registers: int = 32) -> dict[str, Any]:
-    occupancy = {"threads": 128, "dynamic_bytes": 0, "occupancy": {"share": share, "blocks": 1, "limited_by": "x"}}
-    return {"needs": {"registers": registers, "local_bytes": local}, "occupancies": [occupancy]}
-
-
 def test_machine_code_that_got_worse_is_said_and_other_differences_are_counted(tmp_path: Path) -> None:
-    kernels = [
-        {"old": side(0, 1.0), "new": side(24, 0.5, 64)},
-        {"old": side(0, 0.5), "new": side(0, 1.0)},
-        {"old": None, "new": side(8, 0.1)},
-    ]
-    builds = [{"id": f"b{i}", "arch": "sm_90", "kernels": [kernel]} for i, kernel in enumerate(kernels)]
-    path = tmp_path / "diff.json"
-    path.write_text(json.dumps({"counts": {"sm_90": {"different": 3}}, "builds": builds, "notes": ["a note"]}))
-    counts, worse, notes = read_code(path)
-    assert counts == {"sm_90": {"different": 3}}
-    assert notes == ["a note"]
-    assert [(each.kind, each.name, each.said) for each in worse] == [
+    half, whole = kernel(local=0, shares={128: 0.5}), kernel(local=0, shares={128: 1.0})
+    worse = kernel(local=24, registers=64, shares={128: 0.5})
+    pairs = [(whole, worse), (half, whole), (None, kernel(shares={128: 0.1}))]
+    changes = [change(old, new, name=f"b{i}") for i, (old, new) in enumerate(pairs)]
+    (tmp_path / "diff.json").write_bytes(msgspec.json.encode(difference(*changes)))
+    gathered = Gathered(root=ROOT)
+    gathered.take_code(tmp_path / "diff.json")
+    result = gathered.result(job="", where="", commit="", against="", inside="")
+    assert result.code == {"sm_90": {"different": 3}}
+    assert [(each.kind, each.name, each.said) for each in result.findings] == [
         (Kind.WORSE_CODE, "b0 (sm_90)", "local memory 0 -> 24 B, occupancy 1.00 -> 0.50 (registers 32 -> 64)")
     ]

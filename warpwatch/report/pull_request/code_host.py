@@ -8,28 +8,31 @@ https://docs.github.com/en/rest/issues/comments, https://docs.github.com/en/rest
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
-from typing import Any
+from typing import Any, Self, TypeVar
+
+import msgspec
 
 from warpwatch.report.pull_request.result import one_line
 
+T = TypeVar("T")
 SECONDS = 30.0  # for an answer
-TRIES = 3  # where the host is busy
-WAIT = 2.0  # seconds before another try, twice as long each time, where the host names no time
+WAITS = (2.0, 4.0)  # seconds before another try where the host is busy and names no time
 LONGEST_WAIT = 60.0  # seconds
 BUSY = (HTTPStatus.TOO_MANY_REQUESTS, *(HTTPStatus(number) for number in (500, 502, 503, 504)))
 MOST_PAGES = 50  # of comments, a hundred each
 LARGEST = 2**24  # bytes of an answer
+NO_NUMBER = "the code host's answer names no number where one belongs"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-CURES = {
+CURES: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "the token is missing or not valid: give GITHUB_TOKEN",
     HTTPStatus.FORBIDDEN: "the token may not write here: the job needs `permissions: pull-requests: write`",
     HTTPStatus.NOT_FOUND: "there is no such repository or pull request, or the token may not see it",
@@ -39,6 +42,33 @@ CURES = {
 
 class Refused(Exception):
     """Raised when the code host refuses or fails; the message says why."""
+
+
+class _User(msgspec.Struct):
+    login: str = ""
+
+
+class _Comment(msgspec.Struct):
+    id: int
+    body: str | None = ""
+    user: _User | None = None
+
+
+class _Head(msgspec.Struct):
+    sha: str = ""
+
+
+class _Pull(msgspec.Struct):
+    number: int
+    head: _Head | None = None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Follow none: the answer with its status is the caller's."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,109 +88,76 @@ class Host:
         if not self.token:
             raise Refused("there is no token: set GITHUB_TOKEN in the step's environment")
 
+    @classmethod
+    def of_workflow(cls, repository: str) -> Self:
+        """Return the host and the token that a workflow's environment names. Raises Refused."""
+        api = os.environ.get("GITHUB_API_URL") or "https://api.github.com"
+        return cls(api=api, repository=repository, token=os.environ.get("GITHUB_TOKEN", ""))
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow none: the answer with its status is the caller's."""
+    def find_pull_request(self, *, head: str, sha: str) -> int | None:
+        """Return the number of the open pull request whose newest commit is ``sha``; None where it has moved on.
 
+        ``head``: OWNER:BRANCH. The number is not taken from what the pull request's own jobs left behind, which could
+        name another one. Raises Refused.
+        """
+        if not re.fullmatch(r"[0-9a-f]{40}", sha):
+            raise Refused(f"{sha!r} is no commit: give all 40 characters")
+        query = urllib.parse.urlencode({"state": "open", "head": head, "per_page": 100})
+        pulls = self._ask("GET", f"pulls?{query}", list[_Pull])
+        return next((pull.number for pull in pulls if pull.head and pull.head.sha == sha), None)
 
-_OPENER = urllib.request.build_opener(_NoRedirects)
+    def write_comment(self, number: int, marker: str, body: str, author: str) -> str:
+        """Write the comment of a pull request that begins with ``marker``, or a new one: "updated" or "written".
 
+        ``author``: whose comment it must be, since anybody may write the marker. Raises Refused.
+        """
+        for page in range(1, MOST_PAGES + 1):
+            comments = self._ask("GET", f"issues/{number}/comments?per_page=100&page={page}", list[_Comment])
+            for each in comments:
+                if (each.body or "").startswith(marker) and each.user and each.user.login == author:
+                    self._ask("PATCH", f"issues/comments/{each.id}", Any, {"body": body})
+                    return "updated"
+            if len(comments) < 100:
+                break
+        self._ask("POST", f"issues/{number}/comments", Any, {"body": body})
+        return "written"
 
-def find_pull_request(host: Host, *, head: str, sha: str) -> int | None:
-    """Return the number of the open pull request whose newest commit is ``sha``; None where it has moved on.
+    def open_pull_request(self, *, title: str, head: str, base: str, body: str) -> int:
+        """Open a pull request from the branch ``head`` to ``base``, and return its number. Raises Refused."""
+        return self._ask("POST", "pulls", _Pull, {"title": title, "head": head, "base": base, "body": body}).number
 
-    ``head``: OWNER:BRANCH. The number is not taken from what the pull request's own jobs left behind, which could name
-    another one. Raises Refused.
-    """
-    if not re.fullmatch(r"[0-9a-f]{40}", sha):
-        raise Refused(f"{sha!r} is no commit: give all 40 characters")
-    query = urllib.parse.urlencode({"state": "open", "head": head, "per_page": 100})
-    for pull in _list(host, f"pulls?{query}"):
-        if isinstance(pull, dict) and isinstance(pull.get("head"), dict) and pull["head"].get("sha") == sha:
-            return _number(pull.get("number"))
-    return None
+    def _ask(self, method: str, path: str, answer: type[T], content: object = None) -> T:
+        """Call the interface, again where the host is busy, and return what it answers. Raises Refused."""
+        place = path.partition("?")[0]
+        request = f"{method} {self.api}/repos/{self.repository}/{place}"
+        for wait in (*WAITS, None):
+            try:
+                with _OPENER.open(self._request(method, path, content), timeout=SECONDS) as reply:
+                    return msgspec.json.decode(reply.read(LARGEST), type=answer)
+            except urllib.error.HTTPError as error:
+                with error:
+                    if error.code not in BUSY or wait is None:
+                        raise Refused(f"{request}: {_reason(error)}") from None
+                    asked = error.headers.get("Retry-After", "")
+                    time.sleep(min(LONGEST_WAIT, float(asked)) if asked.isdecimal() else wait)
+            except msgspec.ValidationError:
+                problem = f"{self.api} answered {place} with no list" if method == "GET" else NO_NUMBER
+                raise Refused(f"{problem}: is GITHUB_API_URL right?") from None
+            except (OSError, HTTPException, ValueError) as error:
+                raise Refused(f"{request}: {one_line(str(error)) or type(error).__name__}") from None
+        raise AssertionError("the last try raises")
 
-
-def write_comment(host: Host, number: int, marker: str, body: str, author: str) -> str:
-    """Write the comment of a pull request that begins with ``marker``, or a new one; returns "updated" or "written".
-
-    ``author``: whose comment it must be, since anybody may write the marker. Raises Refused.
-    """
-    for page in range(1, MOST_PAGES + 1):
-        comments = _list(host, f"issues/{number}/comments?per_page=100&page={page}")
-        for comment in comments:
-            if _is_ours(comment, marker, author):
-                _ask(host, "PATCH", f"issues/comments/{_number(comment.get('id'))}", {"body": body})
-                return "updated"
-        if len(comments) < 100:
-            break
-    _ask(host, "POST", f"issues/{number}/comments", {"body": body})
-    return "written"
-
-
-def open_pull_request(host: Host, *, title: str, head: str, base: str, body: str) -> int:
-    """Open a pull request from the branch ``head`` to ``base``, and return its number. Raises Refused."""
-    answer = _ask(host, "POST", "pulls", {"title": title, "head": head, "base": base, "body": body})
-    return _number(answer.get("number") if isinstance(answer, dict) else None)
-
-
-def _is_ours(comment: Any, marker: str, author: str) -> bool:
-    if not isinstance(comment, dict) or not isinstance(comment.get("user"), dict):
-        return False
-    return str(comment.get("body", "")).startswith(marker) and comment["user"].get("login") == author
-
-
-def _number(value: Any) -> int:
-    if not isinstance(value, int):
-        raise Refused("the code host's answer names no number where one belongs: is GITHUB_API_URL right?")
-    return value
-
-
-def _list(host: Host, path: str) -> list[Any]:
-    answer = _ask(host, "GET", path)
-    if not isinstance(answer, list):
-        raise Refused(f"{host.api} answered {path.partition('?')[0]} with no list: is GITHUB_API_URL right?")
-    return answer
-
-
-def _ask(host: Host, method: str, path: str, content: object = None) -> Any:
-    """Call the interface, again where the host is busy, and return what it answers. Raises Refused."""
-    request = f"{method} {host.api}/repos/{host.repository}/{path.partition('?')[0]}"
-    for wait in (*_waits(), None):
-        try:
-            with _OPENER.open(_request(host, method, path, content), timeout=SECONDS) as answer:
-                return json.loads(answer.read(LARGEST))
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code not in BUSY or wait is None:
-                    raise Refused(f"{request}: {_reason(error)}") from None
-                time.sleep(_asked_to_wait(error, wait))
-        except (OSError, HTTPException, ValueError) as error:
-            raise Refused(f"{request}: {one_line(str(error)) or type(error).__name__}") from None
-    raise AssertionError("the last try raises")
-
-
-def _waits() -> Iterator[float]:
-    yield from (WAIT * 2**number for number in range(TRIES - 1))
-
-
-def _request(host: Host, method: str, path: str, content: object) -> urllib.request.Request:
-    headers = {
-        "Accept": "application/vnd.github+json",
-        "Authorization": f"Bearer {host.token}",
-        "Content-Type": "application/json",
-        "User-Agent": "warpwatch",
-        "X-GitHub-Api-Version": "2022-11-28",
-    }
-    data = None if content is None else json.dumps(content).encode()
-    address = f"{host.api.rstrip('/')}/repos/{host.repository}/{path}"
-    return urllib.request.Request(address, data=data, headers=headers, method=method)
-
-
-def _asked_to_wait(error: urllib.error.HTTPError, otherwise: float) -> float:
-    asked = error.headers.get("Retry-After", "")
-    return min(LONGEST_WAIT, float(asked)) if asked.isdecimal() else otherwise
+    def _request(self, method: str, path: str, content: object) -> urllib.request.Request:
+        headers = {
+            "Accept": "application/vnd.github+json",
+            "Authorization": f"Bearer {self.token}",
+            "Content-Type": "application/json",
+            "User-Agent": "warpwatch",
+            "X-GitHub-Api-Version": "2022-11-28",
+        }
+        data = None if content is None else json.dumps(content).encode()
+        address = f"{self.api.rstrip('/')}/repos/{self.repository}/{path}"
+        return urllib.request.Request(address, data=data, headers=headers, method=method)
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
@@ -170,5 +167,5 @@ def _reason(error: urllib.error.HTTPError) -> str:
         message = one_line(str(answer["message"]))
     except (OSError, HTTPException, ValueError, TypeError, KeyError):
         message = one_line(error.reason or "")
-    cure = next((text for status, text in CURES.items() if status == error.code), "")
+    cure = CURES.get(error.code, "")
     return f"{error.code} {message}{'; ' if cure else ''}{cure}"

@@ -1,19 +1,18 @@
-"""Writes what a pull request shows: its one comment, in Markdown, and annotations beside the lines of its files.
+"""Writes the one comment of a pull request, in Markdown.
 
 What it says comes from code that nobody has reviewed yet. So every text of a result stands in a code span, in which
-nothing is a link, a picture, HTML or a mention of somebody. Annotations are workflow commands on standard output:
-https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
+nothing is a link, a picture, HTML or a mention of somebody.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from warpwatch.report.pull_request.result import FAILURES, NAME, Finding, Kind, Result, one_line, total, worst_first
+from warpwatch.report.pull_request.result import Kind, Result, one_line, total, worst_first
 
 MOST_LINES = 20  # findings in a comment
 MOST_NOTES = 5  # sentences on what was not done, of a job
@@ -179,36 +178,3 @@ def _foot(results: Sequence[Result], about: About) -> str:
 def _link(text: str, url: str) -> str:
     """Return a link, or nothing where it would be longer than an address is."""
     return f"[{text}]({url})" if url and len(url) <= LONGEST_LINK else ""
-
-
-LEVELS = {Kind.WORSE_CODE: "warning", Kind.UNSURE: "notice", Kind.FASTER: "notice"}
-SHOWN = (*FAILURES, Kind.WORSE_CODE)
-MOST = 10  # annotations of each level that GitHub shows of a step
-
-
-def annotate(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield a line for each finding with a place that a reader should see there, as many as GitHub shows."""
-    counts: Counter[str] = Counter()
-    for finding in findings:
-        level = LEVELS.get(finding.kind, "error")
-        if finding.kind in SHOWN and finding.file:
-            counts[level] += 1
-            if counts[level] > MOST:
-                continue
-            title = _property(f"{finding.kind}: {finding.name}")
-            place = f"file={_property(finding.file)},line={max(1, finding.line)},title={title}"
-            text = f"{finding.said}; {finding.likely}" if finding.likely else finding.said
-            yield f"::{level} {place}::{_data(text)}"
-    for level, count in counts.items():
-        if count > MOST:
-            yield f"{count - MOST:,} more of level {level} are in {NAME}: GitHub shows {MOST} of a step"
-
-
-def _data(text: str) -> str:
-    """Return a text of which nothing is taken for the end of the command."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    """Return a text of which nothing is taken for the end of a property either."""
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

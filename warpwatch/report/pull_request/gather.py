@@ -1,24 +1,112 @@
-"""Makes findings of the records that a job's runs left behind, and of the JSON of ``warpwatch diff``."""
+"""Makes a job's result of the records that its runs left behind, and of the JSON of ``warpwatch diff``."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any
 
-from warpwatch.report.pull_request.result import Finding, Kind, one_line
+import msgspec
+
+from warpwatch.compare.code_difference import BuildChange, CodeDifference, State
+from warpwatch.report.pull_request.result import (
+    MOST,
+    MOST_CHARACTERS,
+    MOST_NOTES,
+    Finding,
+    Kind,
+    Result,
+    one_line,
+    worst_first,
+)
 from warpwatch.report.tables import sentence as sentence_of
 from warpwatch.runs.faults import COMPILE_ERROR, Place, merged, sentence
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord
-from warpwatch.verdict.rule import Decision, Verdict
+from warpwatch.verdict.rule import Verdict
 
 LISTED = {Verdict.SLOWER: Kind.SLOWER, Verdict.UNSURE: Kind.UNSURE, Verdict.FASTER: Kind.FASTER}
 IDLE = "ran no kernel"
 OUTCOMES = (*(str(each) for each in (Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED, Outcome.EXPECTED)), IDLE)
+
+
+@dataclass(kw_only=True)
+class Gathered:
+    """Findings of a job so far. ``notes``: what was not done, and why. ``failed``: the job is red."""
+
+    root: Path
+    tests: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
+    timed: RunRecord = field(default_factory=lambda: RunRecord(path=Path()))
+    code: Mapping[str, Mapping[State, int]] = field(default_factory=dict)
+    worse: Sequence[Finding] = ()
+    notes: list[str] = field(default_factory=list)
+    failed: bool = False
+
+    def fail(self, note: str) -> None:
+        """Note what ended badly: the job is red."""
+        self.failed = True
+        self.notes.append(one_line(note))
+
+    def take_tests(self, record: RunRecord) -> None:
+        """Take the record of the tests, and fail where they show nothing of any kernel."""
+        self.tests, counts = record, count_tests(record)
+        if not counts.keys() & {Outcome.PASSED, Outcome.FAILED}:
+            words = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items())
+            ran = f"{len(record.tests):,} tests ran, and none is of a case or build" if record.tests else "no test ran"
+            self.fail(f"no kernel was tested: {f'of the tests of kernels, {words}' if words else ran}")
+
+    def take_code(self, path: Path) -> None:
+        """Take the JSON of ``warpwatch diff``. Raises OSError, or ValueError where it is something else."""
+        difference = msgspec.json.decode(path.read_bytes(), type=CodeDifference)
+        self.code = difference.counts
+        self.worse = [
+            Finding(kind=Kind.WORSE_CODE, name=one_line(str(build)), said=one_line(message))
+            for build in difference.builds
+            if (message := _worse(build))
+        ]
+
+    def take_times(self, record: RunRecord) -> None:
+        """Take the record of the benchmark, and fail where it compared nothing."""
+        self.timed = record
+        if not record.decisions:
+            self.fail("no kernel was timed: no case of the benchmark has a verdict")
+
+    def result(self, *, job: str, where: str, commit: str, against: str, inside: str) -> Result:
+        """Return the result of the job. ``inside``: the folder of the checkout in which the repository's files lie."""
+        every = [*findings([self.tests, self.timed], self.root), *self.worse]
+        named = [replace(e, file=f"{inside}{e.file}") if e.file and not e.file.startswith("/") else e for e in every]
+        shown, more = limited(named)
+        return Result(
+            job=one_line(job),
+            where=one_line(where),
+            commit=commit,
+            against=against,
+            tests=count_tests(self.tests),
+            verdicts=dict(Counter(str(each.verdict) for each in self.timed.decisions.values()).most_common()),
+            code={arch: {str(state): count for state, count in counts.items()} for arch, counts in self.code.items()},
+            findings=shown,
+            more=more,
+            notes=tuple(few_notes(self.notes)),
+            failed=self.failed,
+        )
+
+
+def few_notes(notes: Sequence[str]) -> Sequence[str]:
+    """Return as many notes as a result holds: the last ones, which say what ended badly."""
+    left = len(notes) - MOST_NOTES + 1
+    if left < 2:
+        return notes
+    return [notes[0], f"{left:,} more things, which the job's log has", *notes[left + 1 :]]
+
+
+def limited(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], dict[Kind, int]]:
+    """Return the worst findings that a file holds, at most MOST, and how many of each kind are left out."""
+    ordered = worst_first(findings)
+    lengths = accumulate(len(each.name) + len(each.said) + len(each.likely) + len(each.file) for each in ordered)
+    count = sum(length <= MOST_CHARACTERS for length in islice(lengths, MOST))
+    return tuple(ordered[:count]), dict(Counter(finding.kind for finding in ordered[count:]))
 
 
 def count_tests(record: RunRecord) -> dict[str, int]:
@@ -32,21 +120,6 @@ def _outcome(record: RunRecord, test: TestRecord) -> str:
     return IDLE if passed and not test.launched else str(Outcome.PASSED if passed else test.outcome)
 
 
-def why_untested(record: RunRecord) -> str:
-    """Say why the tests of a run show nothing of any kernel; empty where one passed or failed."""
-    counts = count_tests(record)
-    if counts.get(Outcome.PASSED) or counts.get(Outcome.FAILED):
-        return ""
-    words = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items())
-    none = f"{len(record.tests):,} tests ran, and none is of a case or build" if record.tests else "no test ran"
-    return f"no kernel was tested: {f'of the tests of kernels, {words}' if words else none}"
-
-
-def count_verdicts(record: RunRecord) -> dict[str, int]:
-    """Count the cases of each verdict."""
-    return dict(Counter(str(decision.verdict) for decision in record.decisions.values()).most_common())
-
-
 def findings(records: Sequence[RunRecord], root: Path) -> Iterator[Finding]:
     """Yield what failed tests and verdicts say: each fault once, and the first failure of each kernel."""
     failed = [
@@ -58,69 +131,47 @@ def findings(records: Sequence[RunRecord], root: Path) -> Iterator[Finding]:
             wrong.setdefault(test.kernel or test.name, []).append(test)
     for first, *others in wrong.values():
         more = f"; {len(others)} more tests of this kernel failed" if others else ""
-        yield _wrong(first, more, root)
+        message = one_line(first.faults[0].place.message.removeprefix(f"{first.case} "))
+        place = first.place if first.kernel else Place()
+        yield _finding(Kind.WRONG, first.case or first.name, f"{message}{more}", place, root)
     located = ((fault, test.case or test.name) for test in failed for fault in test.faults if fault.in_source)
     for fault, tests in merged(located):
         kind = Kind.NOT_COMPILED if fault.kind == COMPILE_ERROR else Kind.FAULT
         name = f"{fault.kind}{f' in {fault.kernel}' if fault.kernel else ''}"
-        yield _at(fault.place, root, Finding(kind=kind, name=one_line(name), said=one_line(sentence(fault, tests))))
+        yield _finding(kind, name, one_line(sentence(fault, tests)), fault.place, root)
     for run in records:
         yield from _compared(run, root)
-
-
-def _wrong(test: TestRecord, more: str, root: Path) -> Finding:
-    message = test.faults[0].place.message.removeprefix(f"{test.case} ")
-    name = one_line(test.case or test.name)
-    finding = Finding(kind=Kind.WRONG, name=name, said=f"{one_line(message)}{more}")
-    return _at(test.place, root, finding) if test.kernel else finding
 
 
 def _compared(run: RunRecord, root: Path) -> Iterator[Finding]:
     """Yield the cases of the verdicts that are listed, the slowest first."""
     places = {test.case: test.place for test in run.tests}
     cases = [(name, each) for name, each in run.decisions.items() if each.verdict in LISTED]
-    for name, decision in sorted(cases, key=lambda case: -_ratio(case[1])):
-        figures, likely = one_line(sentence_of(decision, verdict=False)), one_line(decision.explanation)
-        finding = Finding(kind=LISTED[decision.verdict], name=one_line(name), said=figures, likely=likely)
-        yield _at(places.get(name, Place()), root, finding)
+    for name, decision in sorted(cases, key=lambda case: -1.0 if math.isnan(case[1].ratio) else -case[1].ratio):
+        figures, place = one_line(sentence_of(decision, verdict=False)), places.get(name, Place())
+        yield _finding(LISTED[decision.verdict], name, figures, place, root, decision.explanation)
 
 
-def _ratio(decision: Decision) -> float:
-    return 1.0 if math.isnan(decision.ratio) else decision.ratio
-
-
-def _at(place: Place, root: Path, finding: Finding) -> Finding:
-    """Return a finding with its place, whose file is named from the root where it lies in it."""
+def _finding(kind: Kind, name: str, said: str, place: Place, root: Path, likely: str = "") -> Finding:
+    """Return a finding at a place, whose file is named from the root where it lies in it."""
     path = Path(place.file)
     if path.is_absolute() and path.is_relative_to(root):
         path = path.relative_to(root)
+    finding = Finding(kind=kind, name=one_line(name), said=said, likely=one_line(likely))
     return replace(finding, file=one_line(path.as_posix()), line=place.line) if place.file else finding
 
 
-def read_code(path: Path) -> tuple[dict[str, dict[str, int]], list[Finding], list[str]]:
-    """Read the JSON of ``warpwatch diff``: counts by architecture, builds that got worse, and notes."""
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    worse = [
-        Finding(kind=Kind.WORSE_CODE, name=one_line(f"{build['id']} ({build['arch']})"), said=one_line(message))
-        for build in document["builds"]
-        if (message := _worse(build))
-    ]
-    return document["counts"], worse, [one_line(note) for note in document["notes"]]
-
-
-def _worse(build: dict[str, Any]) -> str:
+def _worse(build: BuildChange) -> str:
     """Say by which figures a build got worse: local memory and occupancy; empty where it did not."""
     changes = []
-    for kernel in build.get("kernels", ()):
-        old, new = kernel.get("old"), kernel.get("new")
+    for old, new in ((kernel.old, kernel.new) for kernel in build.kernels):
         if not old or not new:
             continue
-        before, after = old["needs"]["local_bytes"], new["needs"]["local_bytes"]
-        if after > before:
-            changes.append(f"local memory {before:,} -> {after:,} B")
-        shares = [min((o["occupancy"]["share"] for o in side["occupancies"] if o["occupancy"]), default=0.0)
-                  for side in (old, new)]  # fmt: skip
-        if shares[1] < shares[0]:
-            registers = f"{old['needs']['registers']} -> {new['needs']['registers']}"
-            changes.append(f"occupancy {shares[0]:.2f} -> {shares[1]:.2f} (registers {registers})")
+        bytes_before, bytes_after = old.needs.local_bytes, new.needs.local_bytes
+        if bytes_after > bytes_before:
+            changes.append(f"local memory {bytes_before:,} -> {bytes_after:,} B")
+        before, after = old.least_share or 0.0, new.least_share or 0.0
+        if after < before:
+            registers = f"{old.needs.registers} -> {new.needs.registers}"
+            changes.append(f"occupancy {before:.2f} -> {after:.2f} (registers {registers})")
     return ", ".join(dict.fromkeys(changes))

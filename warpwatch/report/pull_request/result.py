@@ -6,12 +6,10 @@ ran the pull request's own code. So the file is checked like a saved run: by msg
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import accumulate, islice
 from pathlib import Path
 from typing import Annotated
 
@@ -92,24 +90,11 @@ def worst_first(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: order.index(finding.kind))
 
 
-def limited(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], dict[Kind, int]]:
-    """Return the worst findings that a file holds, at most MOST, and how many of each kind are left out."""
-    ordered = worst_first(findings)
-    lengths = accumulate(len(each.name) + len(each.said) + len(each.likely) + len(each.file) for each in ordered)
-    count = sum(length <= MOST_CHARACTERS for length in islice(lengths, MOST))
-    return tuple(ordered[:count]), dict(Counter(finding.kind for finding in ordered[count:]))
-
-
 def one_line(text: str, most: int = 400) -> str:
     """Return a text as a result holds it: one line without control characters, cut off where it is too long."""
     plain = "".join(character if character.isprintable() else " " for character in text)
     words = " ".join(plain.split())
     return words if len(words) <= most else f"{words[: most - 3]}..."
-
-
-def text_of(result: Result) -> str:
-    """Return the content of a result's file."""
-    return json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n"
 
 
 def read_results(folder: Path) -> list[Result]:

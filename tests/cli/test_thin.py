@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.project import ROOT
 from tests.stranger import run_command
 from warpwatch.cli import thin as command
+from warpwatch.cli.thin import KEPT, octiles, thin
 from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.saved_verdicts import against_baseline
 from warpwatch.runs.files import PACKED, PLAIN, read_content, run_files
 from warpwatch.runs.record import LARGEST, read_document, read_run, read_runs
-from warpwatch.runs.thin import KEPT, octiles, thin
 
 BASELINE = run_files(ROOT / "bench" / "baselines" / "nvidia-h200")
 
@@ -80,23 +80,21 @@ def test_verdicts_and_history_are_those_of_the_whole_runs(tmp_path: Path) -> Non
     assert [str(step) for step in find_steps(after)] == [str(step) for step in steps]
 
 
-def test_thinning_again_changes_nothing(tmp_path: Path) -> None:
+def test_thinning_again_changes_nothing_but_finishes_what_was_interrupted(tmp_path: Path) -> None:
     folder = copies(tmp_path / "gpu", 2)
-    first = thin(run_files(folder)[0])
-    content = first.read_bytes()
-    assert thin(first) == first
-    assert first.read_bytes() == content
-
-
-@pytest.mark.slow
-def test_an_interrupted_thinning_leaves_the_whole_run_and_it_alone_counts(tmp_path: Path) -> None:
-    folder = copies(tmp_path / "gpu", 2)
-    whole = (folder / "0001_night.json").read_bytes()
-    thin(folder / "0001_night.json")
-    (folder / "0001_night.json").write_bytes(whole)  # as if it had been ended before this file was removed
+    plain, packed = folder / "0001_night.json", folder / f"0001_night{PACKED}"
+    whole = plain.read_bytes()
+    assert thin(plain) == packed
+    content = packed.read_bytes()
+    assert thin(packed) == packed
+    assert packed.read_bytes() == content
+    plain.write_bytes(whole)  # as if it had been ended before this file was removed: the whole run alone counts
     assert [path.name for path in run_files(folder)] == ["0001_night.json", "0002_night.json"]
-    thin(folder / "0001_night.json")
-    assert [path.name for path in run_files(folder)] == [f"0001_night{PACKED}", "0002_night.json"]
+    thin(plain)
+    assert run_files(folder) == [packed, folder / "0002_night.json"]
+    packed.write_bytes(lzma.compress(whole))  # as if it had been compressed by hand
+    assert thin(packed) == packed
+    assert packed.read_bytes() == content
 
 
 def test_a_damaged_run_stays_as_it_is_and_the_others_are_thinned(
@@ -109,17 +107,6 @@ def test_a_damaged_run_stays_as_it_is_and_the_others_are_thinned(
     assert "left as it is" in said.err
     assert "1 of them are thinned" in said.out
     assert (folder / "0001_night.json").read_text() == '{"benchmarks": ['
-
-
-@pytest.mark.slow
-def test_a_run_that_was_compressed_by_hand_is_thinned_in_its_place(tmp_path: Path) -> None:
-    folder = copies(tmp_path / "gpu", 1)
-    plain = folder / "0001_night.json"
-    packed = folder / f"0001_night{PACKED}"
-    packed.write_bytes(lzma.compress(plain.read_bytes()))
-    plain.unlink()
-    assert thin(packed) == packed
-    assert len(next(iter(read_run(packed).cases.values())).samples) <= KEPT
 
 
 def test_a_folder_without_runs_is_one_sentence(tmp_path: Path) -> None:

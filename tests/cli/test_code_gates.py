@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from warpwatch.compare.code_difference import (
-    GATES,
-    BuildChange,
-    Kernel,
-    KernelChange,
-    LaunchOccupancy,
-    State,
-    exceeded,
-    unknown,
-)
-from warpwatch.machine_code.cubin import Needs, Occupancy
-from warpwatch.machine_code.disassembler import Code
-from warpwatch.report.code_tables import Heading, markdown
+from tests.cli.code_changes import change, difference, kernel
+from warpwatch.cli.diff import GATES, exceeded, markdown_of, unknown
+from warpwatch.compare.code_difference import Kernel
 
 EVERY = tuple(GATES)
-
-
-def kernel(
-    *,
-    registers: int = 32,
-    local: int = 16,
-    inside: Mapping[str, int] | None = None,
-    shares: Mapping[int, float] | None = None,
-) -> Kernel:
-    return Kernel(
-        needs=Needs(registers=registers, local_bytes=local, shared_bytes=0, code="a hash"),
-        occupancies=tuple(
-            LaunchOccupancy(
-                threads=threads,
-                dynamic_bytes=0,
-                occupancy=Occupancy(share=share, blocks=1, limited_by="registers"),
-            )
-            for threads, share in (shares or {128: 0.5}).items()
-        ),
-        code=Code(instructions=9, loops=(), inside=inside or {}, outside={"local load 4 B": 2}, text="a hash"),
-    )
-
-
-def change(old: Kernel, new: Kernel, notes: tuple[str, ...] = ()) -> BuildChange:
-    both = KernelChange(entry="add", old=old, new=new)
-    return BuildChange(id="add-a-1-float32", arch="sm_90", state=State.DIFFERENT, kernels=(both,), notes=notes)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +36,7 @@ def test_what_is_worse_is_one_sentence(new: Kernel, said: str) -> None:
 
 
 def test_a_gpu_whose_occupancy_is_not_known_is_an_error_for_that_gate_alone() -> None:
-    without = Kernel(needs=kernel().needs, occupancies=(), code=kernel().code)
+    without = replace(kernel(), occupancies=())
     assert unknown([change(kernel(), without)], ("spills", "registers")) == []
     assert unknown([change(kernel(), without)], ("occupancy",)) == [
         "add-a-1-float32 (sm_90): occupancy is not known for sm_90"
@@ -80,8 +44,8 @@ def test_a_gpu_whose_occupancy_is_not_known_is_an_error_for_that_gate_alone() ->
 
 
 def test_nothing_in_a_message_becomes_html() -> None:
-    heading = Heading(revision="<b>", commit="0" * 40, tree="the working tree", architectures=("sm_90",))
-    text = markdown(heading, [change(kernel(), kernel(registers=40), ("wrong: a <img src=x> | b & c",))])
+    build = change(kernel(), kernel(registers=40), ("wrong: a <img src=x> | b & c",))
+    text = markdown_of(difference(build, revision="<b>"))
     assert "against &lt;b> (000000000000)" in text
     assert "wrong: a &lt;img src=x> \\| b &amp; c" in text
     assert "| 32 → 40 |" in text

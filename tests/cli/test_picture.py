@@ -11,8 +11,8 @@ from kernels import FAMILIES
 from tests.project import BASELINES
 from tests.report.test_ladder import CASES, committed
 from warpwatch.catalogue.cases import find_case
+from warpwatch.cli.picture import pictures, shares, spread
 from warpwatch.report.ladder import share
-from warpwatch.report.picture import pictures, shares, spread
 from warpwatch.report.tables import medians
 
 

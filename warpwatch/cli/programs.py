@@ -31,11 +31,24 @@ class Program:
     def __init__(self, words: Sequence[str], folder: Path, output: IO[bytes] | None = None) -> None:
         """Start ``python -m`` with these words. ``output``: takes what it prints; None: a file, for ``lines``."""
         self._output = output or tempfile.TemporaryFile()  # noqa: SIM115  # __exit__ closes it
+        asked: list[int] = []  # to end, while it is not known yet which program is to be ended first
+        heeded = [n for n in (signal.SIGINT, *ENDING) if signal.getsignal(n) not in (None, signal.SIG_IGN)]
         try:
-            self._process = _start([sys.executable, "-m", *words], folder, self._output)
+            with _handled(heeded, lambda number, frame: asked.append(number)):
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", *words],
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._output,
+                    stderr=subprocess.STDOUT,
+                    process_group=0,
+                )
         except BaseException:
             self._output.close()
             raise
+        if asked:
+            self._kill()
+            signal.raise_signal(asked[0])
 
     def __enter__(self) -> Self:
         return self
@@ -47,8 +60,14 @@ class Program:
                 self._process.terminate()
                 self.wait(SECONDS_TO_END)
         finally:
-            _kill(self._process)
-            self._output.close()
+            self._kill()
+
+    def _kill(self) -> None:
+        """Kill what is left of its group, and wait for its end."""
+        with contextlib.suppress(ProcessLookupError):  # nobody is left
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._output.close()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end, at most for a time; tells whether it has ended."""
@@ -79,39 +98,6 @@ def record_of(path: Path) -> RunRecord | None:
         return read_run(path, tolerant=True)
     except BadRun:
         return None
-
-
-def _start(command: Sequence[str], folder: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a program. Where this one is asked to end meanwhile, the other is killed first: nobody would know of it."""
-    with _held() as asked:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-        )
-    if asked:
-        _kill(process)
-        signal.raise_signal(asked[0])
-    return process
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a program's group, and wait for its end."""
-    with contextlib.suppress(ProcessLookupError):  # nobody is left
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-@contextlib.contextmanager
-def _held() -> Iterator[list[int]]:
-    """Put off signals that end this program, so that a program that is being started is known before; yields them."""
-    asked: list[int] = []
-    heeded = [n for n in (signal.SIGINT, *ENDING) if signal.getsignal(n) not in (None, signal.SIG_IGN)]
-    with _handled(heeded, lambda number, frame: asked.append(number)):
-        yield asked
 
 
 @contextlib.contextmanager

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from warpwatch.cli.history import write_new
-from warpwatch.compare.history import issue, new_steps
+from tests.project import PROJECT
+from warpwatch.cli.history import issue, new_steps, run
 from warpwatch.runs.files import write_run
 from warpwatch.runs.record import CaseRecord, Commit, Facts, Gpu, RunRecord
 
@@ -92,15 +92,15 @@ def test_too_few_runs_are_said_and_a_file_is_written_only_where_there_is_a_slowd
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, file = tmp_path / "a-gpu", tmp_path / "new.md"
-    for run in nights(9, {CASES[3]: (5, 1.1)}):
+    for night in nights(9, {CASES[3]: (5, 1.1)}):
         entries = [
             {"param": name, "stats": {"data": list(timed.samples)}, "extra_info": {"cache": "cold"}}
-            for name, timed in run.cases.items()
+            for name, timed in night.cases.items()
         ]
-        commit = {"id": run.commit.id, "dirty": False}
-        moment = run.when.isoformat() if run.when else None
+        commit = {"id": night.commit.id, "dirty": False}
+        moment = night.when.isoformat() if night.when else None
         write_run(folder, "night", {"benchmarks": entries, "commit_info": commit, "datetime": moment})
-        assert write_new(folder, file) == 0
+        assert run(PROJECT, case="", folder=folder, new=file) == 0
         if file.exists():
             break
     said = capsys.readouterr().out
