@@ -10,7 +10,7 @@ from pathlib import Path
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import add_runs
 from warpwatch.report.tables import changes
-from warpwatch.runs.baseline import objections, refuse_twice, replace_baseline
+from warpwatch.runs.baseline import Baseline, objections
 from warpwatch.runs.files import chosen_files, run_files
 from warpwatch.runs.record import read_run
 
@@ -33,7 +33,7 @@ def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], 
     Raises BadRun or OSError.
     """
     runs = [read_run(path) for path in paths]
-    refuse_twice(runs)
+    Baseline.refuse_twice(runs)
     folder = project.baselines / runs[0].slug
     previous = [read_run(path) for path in run_files(folder)]
     print(f"{len(runs)} runs become the baseline of {runs[0].slug}; it has {len(previous)} now")
@@ -43,6 +43,6 @@ def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], 
         print("\n".join(reasons) + f"\n  refused; to do it all the same: --allow {word}", file=sys.stderr)
     if refused or dry_run:
         return 1 if refused else 0
-    for path in replace_baseline(folder, runs, previous):
+    for path in Baseline(folder, previous).replace(runs):
         print(f"wrote {path}")
     return 0

@@ -10,62 +10,85 @@ import lzma
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.devices.file_lock import take_lock
 from warpwatch.runs.files import PACKED, PLAIN, compact_json, run_files, write_numbered
 from warpwatch.runs.record import SETTINGS, BadRun, RunRecord, read_document
 
+WORDS = ("failed", "partial", "dirty", "mixed", "gpu", "against", "same")  # each allows a kind of objection
+
 
 def objections(runs: Sequence[RunRecord], previous: Sequence[RunRecord]) -> dict[str, list[str]]:
     """Objections to making these runs a baseline: sentences by the word that allows them all the same."""
-    sentences: dict[str, list[str]] = {
-        word: [] for word in ("failed", "partial", "dirty", "mixed", "gpu", "against", "same")
-    }
     there = _alike(previous)
-    for key, same in _alike(runs).items():
-        sentences["same"] += [
-            f"{same[0].path}: is in the baseline already, as {run.path}" for run in there.get(key, ())
-        ]
-    settings = [(run, {name: run.setting(name) for name in SETTINGS}) for run in runs]
-    for run, setting in settings:
-        if run.failed:
-            sentences["failed"].append(f"{run.path}: {len(run.failed)} cases failed: {', '.join(run.failed[:3])} ...")
-        if not run.whole or run.cases.keys() != runs[0].cases.keys():
-            sentences["partial"].append(f"{run.path}: does not hold every case")
-        if run.commit.dirty is not False:
-            sentences["dirty"].append(f"{run.path}: was measured on uncommitted changes")
-        elif not re.fullmatch("[0-9a-f]{40}", run.commit.id):
-            sentences["dirty"].append(f"{run.path}: was measured outside a git checkout")
-        if run.against:
-            sentences["against"].append(
-                f"{run.path}: was measured side by side with {run.against[:12]}, in fewer samples"
-            )
-        if not run.gpu.slug:
-            sentences["gpu"].append(f"{run.path}: was measured without a GPU")
-        for name, word in SETTINGS.items():
-            if setting[name] != settings[0][1][name]:
-                sentences["mixed"].append(f"{run.path}: another {word} ({setting[name]}, not {settings[0][1][name]})")
-            elif previous and setting[name] != previous[0].setting(name):
-                sentences["mixed"].append(f"{run.path}: another {word} than the baseline ({previous[0].setting(name)})")
-    return {word: what for word, what in sentences.items() if what}
+    sentences = [
+        ("same", f"{same[0].path}: is in the baseline already, as {run.path}")
+        for key, same in _alike(runs).items()
+        for run in there.get(key, ())
+    ]
+    for run in runs:
+        found = [*_objections_to(run, runs[0]), *(("mixed", text) for text in _other_settings(run, runs[0], previous))]
+        sentences += [(word, f"{run.path}: {text}") for word, text in found]
+    by_word = {word: [text for own, text in sentences if own == word] for word in WORDS}
+    return {word: texts for word, texts in by_word.items() if texts}
 
 
-def replace_baseline(folder: Path, runs: Sequence[RunRecord], previous: Sequence[RunRecord]) -> list[Path]:
-    """Make copies of saved runs the baseline in a folder, in place of the ``previous`` ones: all of them, or none.
+def _objections_to(run: RunRecord, first: RunRecord) -> list[tuple[str, str]]:
+    """Return what speaks against a run, each with its word. ``first``: of the runs that are to become a baseline."""
+    clean, committed = run.commit.dirty is False, re.fullmatch("[0-9a-f]{40}", run.commit.id)
+    rows = (
+        ("failed", run.failed, f"{len(run.failed)} cases failed: {', '.join(run.failed[:3])} ..."),
+        ("partial", not run.whole or run.cases.keys() != first.cases.keys(), "does not hold every case"),
+        ("dirty", not clean, "was measured on uncommitted changes"),
+        ("dirty", clean and not committed, "was measured outside a git checkout"),
+        ("against", run.against, f"was measured side by side with {run.against[:12]}, in fewer samples"),
+        ("gpu", not run.gpu.slug, "was measured without a GPU"),
+    )
+    return [(word, text) for word, is_wrong, text in rows if is_wrong]
 
-    Returns their paths. Raises BadRun, where another process changes the baseline meanwhile too.
-    """
-    files = [_copy(run.path) for run in runs]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
-            if run_files(folder) != [run.path for run in previous]:
-                raise BadRun(f"{folder}: another process has changed this baseline meanwhile: promote again")
-            return write_numbered(folder, files, instead_of=[run.path for run in previous])
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise BadRun(f"{folder}: cannot be written ({why}), so the baseline stays as it was") from None
+
+def _other_settings(run: RunRecord, first: RunRecord, previous: Sequence[RunRecord]) -> Iterator[str]:
+    for name, word in SETTINGS.items():
+        here, wanted = run.setting(name), first.setting(name)
+        if here != wanted:
+            yield f"another {word} ({here}, not {wanted})"
+        elif previous and here != previous[0].setting(name):
+            yield f"another {word} than the baseline ({previous[0].setting(name)})"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Baseline of a GPU: a folder, and the runs that were read from it."""
+
+    folder: Path
+    runs: Sequence[RunRecord]
+
+    @staticmethod
+    def refuse_twice(runs: Sequence[RunRecord]) -> None:
+        """Raise BadRun where two runs are the same one, which would count as two processes without any noise."""
+        for same in _alike(runs).values():
+            if len(same) > 1:
+                files = list(dict.fromkeys(str(run.path) for run in same))
+                one, other = f"{files[0]} is named {len(same)} times", f"{' and '.join(files)} are the same run"
+                raise BadRun(f"{other if files[1:] else one}, and a baseline counts each process once: name it once")
+
+    def replace(self, runs: Sequence[RunRecord]) -> list[Path]:
+        """Make copies of saved runs the baseline, in place of its own: all of them, or none. Returns their paths.
+
+        Raises BadRun, where another process changes the baseline meanwhile too.
+        """
+        files, previous = [_copy(run.path) for run in runs], [run.path for run in self.runs]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with _locked(self.folder):
+                if run_files(self.folder) != previous:
+                    raise BadRun(f"{self.folder}: another process has changed this baseline meanwhile: promote again")
+                return write_numbered(self.folder, files, instead_of=previous)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise BadRun(f"{self.folder}: cannot be written ({why}), so the baseline stays as it was") from None
 
 
 @contextlib.contextmanager
@@ -90,15 +113,6 @@ def _copy(path: Path) -> tuple[str, bytes]:
         return f"{name}{PACKED}", lzma.compress(compact_json(read_document(path)))
     except ValueError as error:
         raise BadRun(f"{path}: holds a number that JSON does not have ({error})") from None
-
-
-def refuse_twice(runs: Sequence[RunRecord]) -> None:
-    """Raise BadRun where two of these runs are the same one, which would count as two processes without any noise."""
-    for same in _alike(runs).values():
-        if len(same) > 1:
-            files = list(dict.fromkeys(str(run.path) for run in same))
-            named = f"{' and '.join(files)} are the same run" if files[1:] else f"{files[0]} is named {len(same)} times"
-            raise BadRun(f"{named}, and a baseline counts each process once: name it once")
 
 
 def _alike(runs: Iterable[RunRecord]) -> dict[object, list[RunRecord]]:
