@@ -9,8 +9,7 @@ import pytest
 
 from warpwatch.devices import gpus as gpus_module
 from warpwatch.devices.machine import DeviceError
-from warpwatch.plugin import start
-from warpwatch.plugin.xdist import auto_number
+from warpwatch.plugin.xdist import processes
 
 
 @pytest.mark.parametrize(
@@ -38,24 +37,24 @@ def test_auto_is_the_number_of_gpus_where_times_are_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"device": "auto", "self-check": False, "models": "alike"} | options
-    monkeypatch.setattr(auto_number, "value_of", lambda config, name: given[name])
-    monkeypatch.setattr(start, "setting_of", lambda config: SimpleNamespace(root=None))
-    monkeypatch.setattr(auto_number, "names_benchmark", lambda config, root: named)
+    monkeypatch.setattr(processes, "value_of", lambda config, name: given[name])
+    monkeypatch.setattr(processes, "setting_of", lambda config: SimpleNamespace(root=None))
+    monkeypatch.setattr(processes, "names_benchmark", lambda config, root: named)
     monkeypatch.setattr(gpus_module, "number_of_gpus", lambda: gpus)
     monkeypatch.setattr(gpus_module, "model_of_all", lambda: "nvidia-h200" if given["models"] == "alike" else "")
-    monkeypatch.delenv(auto_number.SET_BY_USER, raising=False)
+    monkeypatch.delenv(processes.SET_BY_USER, raising=False)
     if set_by_user is not None:
-        monkeypatch.setenv(auto_number.SET_BY_USER, set_by_user)
-    assert auto_number.pytest_xdist_auto_num_workers(cast("Any", None)) == wanted
+        monkeypatch.setenv(processes.SET_BY_USER, set_by_user)
+    assert processes.pytest_xdist_auto_num_workers(cast("Any", None)) == wanted
 
 
 def test_a_driver_that_does_not_work_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> int:
         raise DeviceError("the NVIDIA driver does not work")
 
-    monkeypatch.setattr(auto_number, "value_of", lambda config, name: "auto")
-    monkeypatch.setattr(start, "setting_of", lambda config: SimpleNamespace(root=None))
-    monkeypatch.setattr(auto_number, "names_benchmark", lambda config, root: True)
+    monkeypatch.setattr(processes, "value_of", lambda config, name: "auto")
+    monkeypatch.setattr(processes, "setting_of", lambda config: SimpleNamespace(root=None))
+    monkeypatch.setattr(processes, "names_benchmark", lambda config, root: True)
     monkeypatch.setattr(gpus_module, "number_of_gpus", fail)
-    monkeypatch.delenv(auto_number.SET_BY_USER, raising=False)
-    assert auto_number.pytest_xdist_auto_num_workers(cast("Any", None)) is None
+    monkeypatch.delenv(processes.SET_BY_USER, raising=False)
+    assert processes.pytest_xdist_auto_num_workers(cast("Any", None)) is None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pytest_benchmark import plugin
 
-from warpwatch.plugin import storage
+from warpwatch.plugin import pytest_benchmark_bridge as bridge
 
 
 class Config:
@@ -33,7 +33,7 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_it_is_that_of_a_process_of_its_own(config: Any) -> None:
-    storage.ask_early(config)
+    bridge.ask_early(config)
     found = plugin.get_cpu_info()
     assert found["count"] >= 1
     assert "asked" not in found
@@ -44,11 +44,11 @@ def test_an_answer_that_cannot_be_used_is_asked_for_late(
     config: Any, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     monkeypatch.setattr(sys, "executable", program)
-    storage.ask_early(config)
+    bridge.ask_early(config)
     assert plugin.get_cpu_info() == {"asked": "late"}
 
 
 def test_an_answer_that_does_not_come_is_asked_for_late(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "CPU_INFO_SECONDS", 0.0)
-    storage.ask_early(config)
+    monkeypatch.setattr(bridge, "CPU_INFO_SECONDS", 0.0)
+    bridge.ask_early(config)
     assert plugin.get_cpu_info() == {"asked": "late"}

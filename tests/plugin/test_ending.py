@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from tests.checkout import FEW, Bench
-from warpwatch.plugin.outcome import Progress
+from warpwatch.plugin.benchmark import Progress
 
 TABLE = "Name (time in us)"
 MANY = ("-k", "matmul and float32 and not host and not vendor and (128x128x128 or 256x256x256)")
@@ -118,6 +118,6 @@ def test_between_dots_the_time_left_is_told_every_ten_seconds() -> None:
 def test_a_run_without_a_comparison_tells_it_too(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "checkout")
     with (bench.folder / "conftest.py").open("a") as file:
-        file.write("\nfrom warpwatch.plugin import outcome\noutcome.SECONDS = 0\n")
+        file.write("\nfrom warpwatch.plugin import benchmark\nbenchmark.SECONDS = 0\n")
     done = bench._run(sys.executable, "-m", "pytest", "bench", "-p", "tests.fake_gpu", "-k", FEW)
     assert "timing: 9 of 17, 0:00 left\n" in done.stdout

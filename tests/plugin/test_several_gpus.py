@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Set
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from kernels import FAMILIES
 from tests.checkout import Bench, lent_checkout
-from tests.project import PROJECT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.selection import timed_cases
-from warpwatch.plugin.xdist import scheduling
-from warpwatch.plugin.xdist.scheduling import UNITS_A_PART, load_once, scheduler_of_times, units_of
+from warpwatch.plugin.xdist.scheduling import UNITS_A_PART
 from warpwatch.runs.record import by_gpu, read_run, read_usable
 from warpwatch.verdict.rule import Prior, Verdict, decide, unpaired
 
@@ -84,39 +80,6 @@ def test_the_cases_of_a_shape_stay_on_one_gpu_where_there_are_enough_shapes(chec
     assert len(owners) >= UNITS_A_PART * 2
     assert {len(each) for each in owners.values()} == {1}
     assert len(set.union(*owners.values())) == 2
-
-
-def test_units_are_shapes_where_there_are_enough_and_else_cases() -> None:
-    cases = [case for case in timed_cases(FAMILIES) if case.family.name == "transpose" and not case.variant.on_host]
-    shapes = {(case.dtype, case.shape) for case in cases}
-    units = units_of(cases, len(shapes) // UNITS_A_PART)
-    assert len(set(units.values())) == len(shapes)
-    alone = units_of(cases, len(shapes) // UNITS_A_PART + 1)
-    assert alone == {case.id: case.id for case in cases}
-
-
-def test_a_library_is_loaded_by_one_process_while_the_others_have_other_work() -> None:
-    needs = {"a": {"blas"}, "b": {"blas"}, "c": set[str](), "d": {"blas", "dnn"}, "e": {"dnn"}, "f": {"blas"}}
-    given: list[tuple[str, str]] = []
-    made = SimpleNamespace(workqueue=OrderedDict.fromkeys(needs))
-    made._assign_work_unit = lambda node: given.append((node, made.workqueue.popitem(last=False)[0]))
-    load_once(made, needs.__getitem__)
-    for node in ("one", "two", "two", "two", "one", "two"):
-        made._assign_work_unit(node)
-    assert given == [("one", "a"), ("two", "c"), ("two", "e"), ("two", "b"), ("one", "f"), ("two", "d")]
-
-
-def test_units_need_the_libraries_of_their_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scheduler is that of xdist; the driver is no library that anyone loads."""
-    found: list[Callable[[str], Set[Any]]] = []
-    monkeypatch.setattr(scheduling, "load_once", lambda made, libraries_of: found.append(libraries_of))
-    config = cast("Any", SimpleNamespace(option=SimpleNamespace(dist="load"), getvalue=lambda name: ["popen"] * 2))
-    made = scheduler_of_times(config, None, PROJECT, None)
-    names = [case.id for case in timed_cases(FAMILIES)]
-    made.collection = [f"bench/bench_kernels.py::bench[{name}]" for name in names]
-    units = {name: made._split_scope(test) for name, test in zip(names, made.collection, strict=True)}
-    titles = {each.title for unit in set(units.values()) for each in found[0](unit)}
-    assert titles == {"cuBLAS", "cuDNN"}
 
 
 @pytest.mark.once

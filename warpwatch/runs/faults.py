@@ -38,6 +38,13 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: Number = 0
     message: Line = ""
 
+    @classmethod
+    def of_kernel(cls, case: Case) -> Place:
+        """Return a kernel's file and the first line of its function; nothing of a call or a function of Python."""
+        if case.variant.call or callable(case.variant.source):
+            return cls()
+        return cls(file=str(case.build.source), line=first_line(case.build.source, case.entry))
+
 
 class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A fault that a test found.
@@ -76,13 +83,6 @@ def compile_errors(text: str) -> tuple[Fault, ...]:
         for match in COMPILE.finditer(text)
     )
     return tuple(Fault(kind=COMPILE_ERROR, place=place, in_source=True) for place in places)
-
-
-def place_of(case: Case) -> Place:
-    """Return a kernel's file and the first line of its function; an empty place for a call or a function of Python."""
-    if case.variant.call or callable(case.variant.source):
-        return Place()
-    return Place(file=str(case.build.source), line=first_line(case.build.source, case.entry))
 
 
 @functools.cache

@@ -28,7 +28,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from warpwatch.runs.faults import Fault, Place
-from warpwatch.runs.files import compact_json, read_content, run_files, write_whole
+from warpwatch.runs.files import read_content, run_files
 from warpwatch.runs.identity import Identity
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -407,11 +407,6 @@ def _verdicts_alone(cases: Mapping[str, CaseRecord]) -> dict[str, Decision]:
     """Return the verdicts of a run of version 0, which recorded no figures beside them."""
     facts = {name: case.facts for name, case in cases.items() if case.facts.verdict in set(Verdict)}
     return {n: Decision(verdict=Verdict(f.verdict), explanation=f.explanation) for n, f in facts.items()}
-
-
-def write_record(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the record of a run whole or not at all, in place of an earlier one. Raises OSError."""
-    write_whole(path, compact_json(document))
 
 
 def recorded(about: Mapping[str, Any]) -> dict[str, Any]:
