@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -22,6 +23,7 @@ from warpwatch.plugin.xdist import processes
         ({}, True, 1, None, 0),
         ({"self-check": True}, True, 4, None, 0),
         ({}, True, 0, None, None),
+        ({}, True, DeviceError("the NVIDIA driver does not work"), None, None),  # which the run says by itself
         ({}, False, 4, None, None),
         ({"device": "software"}, True, 4, None, None),
         ({"device": "none"}, True, 4, None, None),
@@ -31,7 +33,7 @@ from warpwatch.plugin.xdist import processes
 def test_auto_is_the_number_of_gpus_where_times_are_taken(
     options: dict[str, Any],
     named: bool,
-    gpus: int,
+    gpus: int | DeviceError,
     set_by_user: str | None,
     wanted: int | None,
     monkeypatch: pytest.MonkeyPatch,
@@ -40,21 +42,9 @@ def test_auto_is_the_number_of_gpus_where_times_are_taken(
     monkeypatch.setattr(processes, "value_of", lambda config, name: given[name])
     monkeypatch.setattr(processes, "setting_of", lambda config: SimpleNamespace(root=None))
     monkeypatch.setattr(processes, "names_benchmark", lambda config, root: named)
-    monkeypatch.setattr(gpus_module, "number_of_gpus", lambda: gpus)
+    monkeypatch.setattr(gpus_module, "number_of_gpus", Mock(side_effect=[gpus]))
     monkeypatch.setattr(gpus_module, "model_of_all", lambda: "nvidia-h200" if given["models"] == "alike" else "")
     monkeypatch.delenv(processes.SET_BY_USER, raising=False)
     if set_by_user is not None:
         monkeypatch.setenv(processes.SET_BY_USER, set_by_user)
     assert processes.pytest_xdist_auto_num_workers(cast("Any", None)) == wanted
-
-
-def test_a_driver_that_does_not_work_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> int:
-        raise DeviceError("the NVIDIA driver does not work")
-
-    monkeypatch.setattr(processes, "value_of", lambda config, name: "auto")
-    monkeypatch.setattr(processes, "setting_of", lambda config: SimpleNamespace(root=None))
-    monkeypatch.setattr(processes, "names_benchmark", lambda config, root: True)
-    monkeypatch.setattr(gpus_module, "number_of_gpus", fail)
-    monkeypatch.delenv(processes.SET_BY_USER, raising=False)
-    assert processes.pytest_xdist_auto_num_workers(cast("Any", None)) is None

@@ -13,6 +13,7 @@ from kernels import FAMILIES
 from tests.project import PROJECT
 from warpwatch.catalogue.selection import builds, tested_cases, timed_cases
 from warpwatch.plugin.benchmark import BenchPlugin
+from warpwatch.plugin.cases import pytest_collection_modifyitems
 from warpwatch.plugin.device import MODEL
 from warpwatch.plugin.xdist.scheduling import UNITS_A_PART, TimedUnits, Units, units_of
 
@@ -140,3 +141,12 @@ def test_units_of_a_benchmark_are_told_when_they_are_done() -> None:
     for number in (0, 1):
         made.mark_test_complete(node, number)
     assert progress == [(1, 2), (2, 2)]
+
+
+def test_what_compiles_comes_late_and_what_is_exclusive_last() -> None:
+    items: list[Any] = [
+        SimpleNamespace(mark=mark, get_closest_marker=lambda name, own=mark: True if name == own else None)
+        for mark in ("exclusive", "compiles_for", "", "cases")
+    ]
+    pytest_collection_modifyitems(items)
+    assert [item.mark for item in items] == ["", "cases", "compiles_for", "exclusive"]

@@ -111,10 +111,21 @@ def test_the_repositorys_own_number_counts_for_auto(checkout: Bench) -> None:
     assert "-n 3: there are 2 GPUs here" in done.stderr
 
 
-def test_a_self_check_is_refused(checkout: Bench) -> None:
-    done = checkout.bench(*TWO, "--self-check", gpus=2)
+OTHER_NAME = "the GPU is fake-gpu-2 for NVML and fake-gpu-1 for CUDA: leave -n out"
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "message"),
+    [
+        (("--self-check",), "", "--self-check tests one GPU: leave -n out"),
+        (("--benchmark-compare", "--require-baseline"), "", "there is no baseline for fake-gpu-1"),
+        pytest.param((), "fake-gpu-2", OTHER_NAME, marks=pytest.mark.slow),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(checkout: Bench, options: tuple[str, ...], model: str, message: str) -> None:
+    done = checkout.bench(*TWO, *options, gpus=2, model=model)
     assert done.returncode == 4
-    assert "--self-check tests one GPU: leave -n out" in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.once
@@ -123,13 +134,6 @@ def test_a_gpu_of_another_model_is_refused(checkout: Bench, model: str) -> None:
     done = checkout.bench(*TWO, gpus=2, other_slug="fake-gpu-2", model=model)
     assert done.returncode != 0
     assert "has fake-gpu-2 and the first process fake-gpu-1" in done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_a_gpu_that_nvml_knows_by_another_name_is_refused(checkout: Bench) -> None:
-    done = checkout.bench(*TWO, gpus=2, model="fake-gpu-2")
-    assert done.returncode == 4
-    assert "the GPU is fake-gpu-2 for NVML and fake-gpu-1 for CUDA: leave -n out" in done.stderr
 
 
 @pytest.mark.slow
@@ -175,12 +179,6 @@ def test_both_sides_of_a_pair_stay_on_one_gpu(checkout: Bench) -> None:
     document = saved(checkout)
     assert document["warpwatch"]["against"]
     assert document["warpwatch"]["controls"]
-
-
-def test_nothing_compared_is_an_error_where_it_was_asked_for(checkout: Bench) -> None:
-    done = checkout.bench(*TWO, "--benchmark-compare", "--require-baseline", gpus=2)
-    assert done.returncode == 4
-    assert "there is no baseline for fake-gpu-1" in done.stderr
 
 
 def test_parts_share_the_probability_of_error() -> None:
