@@ -120,7 +120,7 @@ def test_between_dots_the_time_left_is_told_every_ten_seconds() -> None:
     progress = Progress(cast(pytest.TerminalReporter, lines), lambda: now[0])
     for done in range(1, 41):
         now[0] += 1.0
-        progress.between_dots("timing", done, 40)
+        progress("timing", done, 40, between_dots=True)
     assert [line for line in lines.lines if line] == ["timing: 12 of 40, 0:25 left", "timing: 23 of 40, 0:16 left",
                                                       "timing: 34 of 40, 0:05 left"]  # fmt: skip
 

@@ -43,15 +43,11 @@ class Progress:
         self._reporter, self._clock = reporter, clock
         self._begin, self._step, self._printed = clock(), "", clock()
 
-    def __call__(self, step: str, done: int, total: int) -> None:
-        """Report progress. ``step``, such as 'timing', starts a new estimate of the time left where it changes."""
-        self._show(step, done, total, between_dots=False)
+    def __call__(self, step: str, done: int, total: int, *, between_dots: bool = False) -> None:
+        """Report progress. ``step``, such as 'timing', starts a new estimate of the time left where it changes.
 
-    def between_dots(self, step: str, done: int, total: int) -> None:
-        """Report progress on a line of its own every ten seconds, where pytest prints a dot for each test."""
-        self._show(step, done, total, between_dots=True)
-
-    def _show(self, step: str, done: int, total: int, *, between_dots: bool) -> None:
+        ``between_dots``: pytest prints a dot for each test, so it is a line of its own everywhere.
+        """
         now, reporter = self._clock(), self._reporter
         if step != self._step:
             self._begin, self._step, self._printed = now, step, now
@@ -180,7 +176,7 @@ class BenchPlugin:
         if active := self.run.comparison.active:
             self._postponed.run(item, nextitem)
         self._done += 1
-        (self._progress if active else self._progress.between_dots)("timing", self._done, len(self.run.selected))
+        self._progress("timing", self._done, len(self.run.selected), between_dots=not active)
         return active or None
 
     @pytest.hookimpl(wrapper=True)

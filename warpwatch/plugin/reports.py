@@ -222,27 +222,26 @@ def pytest_configure(config: pytest.Config) -> None:
             files[name] = config.invocation_params.dir / given
             cure = f"free some space, or give another --warpwatch-{name}=FILE"
             results.require_space(files[name], REPORT_BYTES, cure)
-    config.stash[TESTS] = tests = Tests(files.get("record"), results)
+    config.stash[TESTS] = tests = Tests(results, files.get("record"), files.get("sarif"))
     if not is_part(config):
         config.pluginmanager.register(tests, "warpwatch-tests")
-    if "sarif" in files:
-        config.pluginmanager.register(SarifFile(files["sarif"], config.rootpath, tests, results), "warpwatch-sarif")
 
 
 class Tests:
-    """Collects the tests of a run as they are reported, those of all processes in the first one."""
+    """Collects the tests of a run as they are reported, those of all processes in the first one, and writes files."""
 
-    def __init__(self, path: Path | None, results: Results) -> None:
-        """``path``: the file to write, if any. ``results``: turns an error of the file system into a failed run."""
-        self._path, self._results = path, results
+    def __init__(self, results: Results, record: Path | None, sarif: Path | None) -> None:
+        """``record``, ``sarif``: files to write. ``results``: turns an error of the file system into a failed run."""
+        self._results, self._record, self._sarif = results, record, sarif
+        self._line = ""  # on SARIF's file
         self._tests: dict[str, TestRecord] = {}
         self.about: dict[str, Any] = {}  # fields of ``About`` that the benchmark knows
         self.document: dict[str, Any] = {"benchmarks": []}  # what the benchmark records besides
 
     @property
     def is_written(self) -> bool:
-        """True where a file is asked for."""
-        return self._path is not None
+        """True where a record is asked for."""
+        return self._record is not None
 
     @property
     def tests(self) -> list[TestRecord]:
@@ -283,14 +282,40 @@ class Tests:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if self._path is None:
+        """Write the record."""
+        if self._record is None:
             return
         about = {**self.about, "tests": self.tests, "settings": _settings(session.config)}
         about["exit_status"] = int(session.exitstatus)
         document = {"machine_info": {"gpu": _gpu_of(session.config)}, "datetime": datetime.now(UTC).isoformat()}
         document["commit_info"] = session.config.hook.pytest_benchmark_generate_commit_info(config=session.config)
-        with self._results.saving(f"--warpwatch-record={self._path}"):
-            write_whole(self._path, compact_json(document | self.document | {"warpwatch": recorded(about)}))
+        with self._results.saving(f"--warpwatch-record={self._record}"):
+            write_whole(self._record, compact_json(document | self.document | {"warpwatch": recorded(about)}))
+
+    @pytest.hookimpl(specname="pytest_sessionfinish", tryfirst=True)
+    def pytest_write_sarif(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write the faults of a run, of which each failed test has one at least, as SARIF.
+
+        A file without results says that nothing was found, and a code host takes old ones away. So none is written
+        where no test ran to its end, or where the run was cut short: the last line says so, and the run fails.
+        """
+        if self._sarif is None:
+            return
+        named = f"--warpwatch-sarif={self._sarif}"
+        faults = merged((fault, test.id) for test in self.tests for fault in test.faults)
+        tested = any(test.outcome in (Outcome.PASSED, Outcome.FAILED) for test in self.tests)
+        if not faults and (not tested or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)):
+            why = "the run was cut short" if tested else "no test ran"
+            self._line = f"{named} is not written, because {why}: a file without faults would say that there are none"
+            session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
+            return
+        self._line = f"{len(faults)} fault{'' if len(faults) == 1 else 's'} in {self._sarif}"
+        with self._results.saving(named):
+            write_whole(self._sarif, json.dumps(document(faults, session.config.rootpath), indent=1) + "\n")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._line:
+            terminalreporter.line(self._line)
 
 
 def _outcome(report: pytest.TestReport, before: Outcome) -> Outcome:
@@ -323,36 +348,6 @@ def _unknown(text: str, place: Place) -> Fault:
     raised = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]  # in pytest's traceback
     message = _sentence((raised or lines or ["no message"])[0])
     return Fault(kind=FAILED, place=structs.replace(place, message=message))
-
-
-class SarifFile:
-    """Writes the faults of a run, of which each failed test has one at least, as SARIF when the run ends.
-
-    A file without results says that nothing was found, and a code host takes old ones away. So no file without results
-    is written where no test ran to its end, or where the run was cut short: the last line says so, and the run fails.
-    """
-
-    def __init__(self, path: Path, root: Path, tests: Tests, results: Results) -> None:
-        """``results``: turns an error of the file system into a line at the end of the run, which then fails."""
-        self._path, self._root, self._tests, self._results = path, root, tests, results
-        self._line = ""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        named = f"--warpwatch-sarif={self._path}"
-        faults = merged((fault, test.id) for test in self._tests.tests for fault in test.faults)
-        tested = any(test.outcome in (Outcome.PASSED, Outcome.FAILED) for test in self._tests.tests)
-        if not faults and (not tested or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)):
-            why = "the run was cut short" if tested else "no test ran"
-            self._line = f"{named} is not written, because {why}: a file without faults would say that there are none"
-            session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
-            return
-        self._line = f"{len(faults)} fault{'' if len(faults) == 1 else 's'} in {self._path}"
-        with self._results.saving(named):
-            write_whole(self._path, json.dumps(document(faults, self._root), indent=1) + "\n")
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.line(self._line)
 
 
 def _gpu_of(config: pytest.Config) -> dict[str, Any]:
