@@ -187,16 +187,12 @@ def _add_short_names(parser: pytest.Parser) -> frozenset[str]:
     from warpwatch.plugin.pytest_benchmark_bridge import option_names  # noqa: PLC0415  # where there are kernels
 
     taken = option_names(parser)
-    free = [name for name in _shown() if f"--{name}" not in taken]
+    shown = [name for name, attributes in OPTIONS.items() if attributes["help"] != argparse.SUPPRESS]
+    free = [name for name in shown if f"--{name}" not in taken]  # those for programs have no short name
     for name in free:
         same = {**OPTIONS[name], "help": f"Same as {PREFIX}{name}."}
         parser.getgroup("warpwatch").addoption(f"--{name}", dest=f"warpwatch_{name.replace('-', '_')}", **same)
     return frozenset(free)
-
-
-def _shown() -> list[str]:
-    """List the options for people; those for programs have no short name."""
-    return [name for name, attributes in OPTIONS.items() if attributes["help"] != argparse.SUPPRESS]
 
 
 def spelled(config: pytest.Config, name: str) -> str:

@@ -32,30 +32,22 @@ def thin(path: Path) -> Path:
     if document.get("warpwatch", {}).get(MARK) and path.name.endswith(PACKED):
         return path
     packed = path.with_name(path.name.removesuffix(PACKED).removesuffix(PLAIN) + PACKED)
-    write_whole(packed, lzma.compress(compact_json(thinned(document))))
+    entries = [_thinned_entry(entry) for entry in document["benchmarks"]]
+    thinned = document | {"benchmarks": entries, "warpwatch": {**document.get("warpwatch", {}), MARK: True}}
+    write_whole(packed, lzma.compress(compact_json(thinned)))
     if packed != path:
         path.unlink()
     return packed
 
 
-def thinned(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document of a run with fewer samples."""
-    entries = [_thinned_entry(entry) for entry in document["benchmarks"]]
-    return {**document, "benchmarks": entries, "warpwatch": {**document.get("warpwatch", {}), MARK: True}}
-
-
 def _thinned_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    stats = {name: _short(value) for name, value in entry["stats"].items()}
-    stats["data"] = octiles(entry["stats"]["data"])
+    short = {name: float(f"{value:.{DIGITS}g}") for name, value in entry["stats"].items() if isinstance(value, float)}
+    stats = {**entry["stats"], **short, "data": octiles(entry["stats"]["data"])}
     facts = dict(entry["extra_info"])
     if facts.get("again"):
         facts["again"] = [octiles(samples) for samples in facts["again"]]
     rest = {name: value for name, value in entry.items() if name != "options"}
     return {**rest, "extra_info": facts, "stats": stats}
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def octiles(samples: Sequence[float]) -> list[float]:
