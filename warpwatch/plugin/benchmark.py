@@ -217,14 +217,14 @@ class BenchPlugin:
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         output_json["datetime"] = self._when = self._when or output_json["datetime"]  # in both files of one run
-        unusual = [test for test in self.config.stash[TESTS].tests if test.outcome != Outcome.PASSED]
+        unusual = [test for test in self.config.stash[TESTS].tests.values() if test.outcome != Outcome.PASSED]
         about = self._ending.about(output_json["benchmarks"])
         output_json["warpwatch"] = recorded(about | {"nothing": self._last_words, "tests": unusual})
 
     def _record(self) -> None:
         """Hand what is known of a run that measures to its record, where that has a file of its own."""
         tests = self.config.stash[TESTS]
-        if self.run.selected and tests.is_written:
+        if self.run.selected and tests.record:
             benchmarks = [saved for saved, _ in Benchmarks(self.config).documents()]
             tests.about = self._ending.about(benchmarks)
             tests.document = {"benchmarks": benchmarks, "machine_info": {"gpu": self.run.gpu}}

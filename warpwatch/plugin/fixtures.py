@@ -344,10 +344,9 @@ def warpwatch_measure(
 ) -> Measure:
     """A function that checks and times the case of a test, and adds it to the comparison of this run."""
     config, option = request.config, request.config.getoption
-    seconds, rounds = float(option("benchmark_max_time")), option("benchmark_min_rounds")
     budget = Budget(
-        seconds,
-        rounds,
+        float(option("benchmark_max_time")),
+        option("benchmark_min_rounds"),
         option("benchmark_warmup"),
         observers=asked_observers(config),
         serial_rounds=value_of(config, "serial-rounds"),

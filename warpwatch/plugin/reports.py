@@ -232,31 +232,21 @@ class Tests:
 
     def __init__(self, results: Results, record: Path | None, sarif: Path | None) -> None:
         """``record``, ``sarif``: files to write. ``results``: turns an error of the file system into a failed run."""
-        self._results, self._record, self._sarif = results, record, sarif
+        self._results, self.record, self._sarif = results, record, sarif
         self._line = ""  # on SARIF's file
-        self._tests: dict[str, TestRecord] = {}
+        self.tests: dict[str, TestRecord] = {}  # by their ids, in the order of their first reports
         self.about: dict[str, Any] = {}  # fields of ``About`` that the benchmark knows
         self.document: dict[str, Any] = {"benchmarks": []}  # what the benchmark records besides
-
-    @property
-    def is_written(self) -> bool:
-        """True where a record is asked for."""
-        return self._record is not None
-
-    @property
-    def tests(self) -> list[TestRecord]:
-        """The tests so far, in the order of their first reports."""
-        return list(self._tests.values())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a phase of a test to what is known of it."""
-        known = self._tests.get(report.nodeid)
+        known = self.tests.get(report.nodeid)
         if known is None or report.when == "setup":  # it runs again
             known = TestRecord(id=_sentence(report.nodeid), outcome=Outcome.INTERRUPTED)
         properties = dict(report.user_properties)
         sent = msgspec.convert(getattr(report, ATTRIBUTE, {}), Sent)
-        self._tests[report.nodeid] = structs.replace(
+        self.tests[report.nodeid] = structs.replace(
             known,
             outcome=_outcome(report, known.outcome),
             case=_sentence(str(properties.get(CASE, ""))),
@@ -272,7 +262,7 @@ class Tests:
         """Take note of a file that could not be collected."""
         if report.failed:
             place = Place(file=_sentence(report.nodeid.partition("::")[0]) or "conftest.py", line=1)
-            self._tests[report.nodeid] = TestRecord(
+            self.tests[report.nodeid] = TestRecord(
                 id=_sentence(report.nodeid) or "conftest.py",
                 outcome=Outcome.FAILED,
                 reason=_reason(report),
@@ -283,14 +273,14 @@ class Tests:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the record."""
-        if self._record is None:
+        if self.record is None:
             return
-        about = {**self.about, "tests": self.tests, "settings": _settings(session.config)}
+        about = {**self.about, "tests": [*self.tests.values()], "settings": _settings(session.config)}
         about["exit_status"] = int(session.exitstatus)
         document = {"machine_info": {"gpu": _gpu_of(session.config)}, "datetime": datetime.now(UTC).isoformat()}
         document["commit_info"] = session.config.hook.pytest_benchmark_generate_commit_info(config=session.config)
-        with self._results.saving(f"--warpwatch-record={self._record}"):
-            write_whole(self._record, compact_json(document | self.document | {"warpwatch": recorded(about)}))
+        with self._results.saving(f"--warpwatch-record={self.record}"):
+            write_whole(self.record, compact_json(document | self.document | {"warpwatch": recorded(about)}))
 
     @pytest.hookimpl(specname="pytest_sessionfinish", tryfirst=True)
     def pytest_write_sarif(self, session: pytest.Session, exitstatus: int) -> None:
@@ -302,8 +292,8 @@ class Tests:
         if self._sarif is None:
             return
         named = f"--warpwatch-sarif={self._sarif}"
-        faults = merged((fault, test.id) for test in self.tests for fault in test.faults)
-        tested = any(test.outcome in (Outcome.PASSED, Outcome.FAILED) for test in self.tests)
+        faults = merged((fault, test.id) for test in self.tests.values() for fault in test.faults)
+        tested = any(test.outcome in (Outcome.PASSED, Outcome.FAILED) for test in self.tests.values())
         if not faults and (not tested or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)):
             why = "the run was cut short" if tested else "no test ran"
             self._line = f"{named} is not written, because {why}: a file without faults would say that there are none"
