@@ -39,7 +39,7 @@ def run_of(
     monkeypatch: pytest.MonkeyPatch, kind: str = "auto", may_differ: bool = True, **config: object
 ) -> tuple[Run, FakeWorker]:
     """Return a run against another revision, in which bench/ is named, and its worker."""
-    other = SimpleNamespace(may_differ=may_differ, stop=lambda: None)
+    other = SimpleNamespace(same_files=not may_differ, stop=lambda: None)
     monkeypatch.setattr(asked, "OtherRevision", lambda revision, project: other)
     monkeypatch.setattr(asked, "names_benchmark", lambda config, root: True)
     options = SimpleNamespace(add_cleanup=lambda function: None, getoption=lambda name, default=None: default, **config)
@@ -77,8 +77,14 @@ def test_runs_on_several_gpus_share_the_cores(parts: int, started: int, monkeypa
     assert worker.started == started
 
 
-def test_a_revision_that_is_not_found_needs_no_processes() -> None:
-    assert not asked.OtherRevision("no-such-revision", PROJECT).may_differ
+def test_a_revision_that_is_not_found_needs_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = asked.OtherRevision
+    monkeypatch.setattr(asked, "sees_gpu", lambda: True)
+    run, worker = run_of(monkeypatch)
+    monkeypatch.setattr(asked, "OtherRevision", lambda revision, project: find("no-such-revision", project))
+    run.begin()
+    run.open_spares()
+    assert (run.other, worker.started, worker.opened) == (None, 0, 0)
 
 
 @pytest.mark.parametrize(

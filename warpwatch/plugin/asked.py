@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -99,39 +100,22 @@ class OtherRevision:
     """Reads another revision in the background, until ``kernels`` needs it.
 
     ``commit``, ``tree``: of that revision, and the folder that it is unpacked in. ``same_files``: no file of the
-    repository differs from it.
+    repository differs from it. ``stop`` ends the process that reads, if it still runs.
     """
 
     def __init__(self, revision: str, project: Project) -> None:
-        self.revision, self.commit, self.tree, self.same_files = revision, "", Path(), False
-        self._reading: Reading | None = None
-        self._error: BadRevision | None = None
-        try:
-            self.commit = find_commit(revision, project.root)
-            self.tree = checkout(self.commit, revision, project)
-            self._reading = Reading(self.tree, project.module, revision)
-            self.same_files = same_files(self.commit, revision, project.root)
-        except BadRevision as error:  # told when the kernels are asked for: other mistakes come first
-            self._error = error
-
-    @property
-    def may_differ(self) -> bool:
-        """Tell whether kernels may have to be measured: the revision was found, and a file differs from it."""
-        return self._error is None and not self.same_files
+        """Begin to read. Raises BadRevision."""
+        self.revision, self.commit = revision, find_commit(revision, project.root)
+        self.tree = checkout(self.commit, revision, project)
+        self.same_files = same_files(self.commit, revision, project.root)
+        self._reading = Reading(self.tree, project.module, revision)
+        self.stop = self._reading.stop
 
     def kernels(self, arch: str) -> dict[str, OtherKernel]:
         """Return every GPU case that the revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
-        if self._reading is None:
-            assert self._error
-            raise self._error
         with naming_missing_submodules(self.tree):
             document = self._reading.declared(arch)
         return other_kernels_of(document.cases, self.tree, self.revision)
-
-    def stop(self) -> None:
-        """End the process that reads, if it still runs."""
-        if self._reading:
-            self._reading.stop()
 
 
 @dataclass(kw_only=True)
@@ -256,15 +240,20 @@ class Run:
             raise pytest.UsageError(f"{self.asked.option} tests one GPU: leave -n out")
         if not self.asked.against or not self.named or asks_only(self.config):
             return
-        self.other = OtherRevision(self.asked.against, self.project)
-        self.config.add_cleanup(self.other.stop)
+        with contextlib.suppress(BadRevision):  # told when its kernels are asked for: other mistakes come first
+            self._read(self.asked.against)
         on_gpu = self.worker.settings.kind in ("auto", "gpu") and sees_gpu()
-        if not is_first(self.config) and self.other.may_differ and on_gpu:
+        if self.other and not self.other.same_files and not is_first(self.config) and on_gpu:
             start_spares(self.worker, number_of_parts(self.config))
+
+    def _read(self, revision: str) -> OtherRevision:
+        self.other = OtherRevision(revision, self.project)
+        self.config.add_cleanup(self.other.stop)
+        return self.other
 
     def open_spares(self) -> None:
         """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
-        device = self.device if self.other and self.other.may_differ and not self.first else None
+        device = self.device if self.other and not self.other.same_files and not self.first else None
         if isinstance(device, DeviceInfo) and device.has_gpu_clock:
             open_spares(self.worker, self.project.families, device, cold=self.cold)
 
@@ -334,11 +323,10 @@ class Run:
         )
 
     def _revision(self, revision: str, device: DeviceInfo, progress: Progress) -> RevisionComparison:
-        if self.other is None:  # the benchmarks are in other files than bench/'s
-            self.other = OtherRevision(revision, self.project)
-            self.open_spares()
-        other = self.other
         try:
+            if not (other := self.other):  # it was not found, or the benchmarks are in other files than bench/'s
+                other = self._read(revision)
+                self.open_spares()
             others = other.kernels(device.timing_target.arch)
             variances = read_variances(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
