@@ -15,7 +15,7 @@ from warpwatch.catalogue.selection import builds, tested_cases, timed_cases
 from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import pytest_collection_modifyitems
 from warpwatch.plugin.device import MODEL
-from warpwatch.plugin.xdist.scheduling import UNITS_A_PART, TimedUnits, Units, units_of
+from warpwatch.plugin.xdist.scheduling import UNITS_A_PART, TimedUnits, Units
 
 FILES = ("correctness/test_edges.py", "correctness/test_kernels.py")
 TESTS = [
@@ -104,13 +104,17 @@ def test_tests_of_results_on_a_gpu_and_benchmarks_have_schedulers_of_their_own(c
     assert type(BenchPlugin.pytest_xdist_make_scheduler(plugin, config, None)) is scheduler
 
 
-def test_units_are_shapes_where_there_are_enough_and_else_cases() -> None:
+@pytest.mark.parametrize("enough", [True, False])
+def test_units_are_shapes_where_there_are_enough_and_else_cases(enough: bool) -> None:
     cases = [case for case in timed_cases(FAMILIES) if case.family.name == "transpose" and not case.variant.on_host]
     shapes = {(case.dtype, case.shape) for case in cases}
-    units = units_of(cases, len(shapes) // UNITS_A_PART)
-    assert len(set(units.values())) == len(shapes)
-    alone = units_of(cases, len(shapes) // UNITS_A_PART + 1)
-    assert alone == {case.id: case.id for case in cases}
+    made = TimedUnits(config_with(), None, FAMILIES, None)
+    made.numnodes = len(shapes) // UNITS_A_PART + (not enough)
+    made.collection = [f"bench/bench_kernels.py::bench_kernel[{case.id}]" for case in cases]
+    units = {
+        (case.dtype, case.shape, made._split_scope(test)) for case, test in zip(cases, made.collection, strict=True)
+    }
+    assert len(units) == len({unit for _, _, unit in units}) == len(shapes if enough else cases)
 
 
 def test_a_library_is_loaded_by_one_process_while_the_others_have_other_work(monkeypatch: pytest.MonkeyPatch) -> None:

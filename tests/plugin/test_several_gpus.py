@@ -11,10 +11,7 @@ from typing import Any
 
 import pytest
 
-from kernels import FAMILIES
 from tests.checkout import Bench, lent_checkout
-from warpwatch.catalogue.cases import find_case
-from warpwatch.plugin.xdist.scheduling import UNITS_A_PART
 from warpwatch.runs.record import by_gpu, read_run, read_usable
 from warpwatch.verdict.rule import Prior, Verdict, decide, unpaired
 
@@ -66,20 +63,6 @@ def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench, model: 
     assert not problems
     (run,) = by_gpu(read_run(Path(checkout.saved[0])))
     assert len(run.cases) == 17
-
-
-@pytest.mark.slow
-def test_the_cases_of_a_shape_stay_on_one_gpu_where_there_are_enough_shapes(checkout: Bench) -> None:
-    chosen = ("-k", "transpose and 32x32 and not 10000 and not host")
-    done = checkout.bench(*TWO, *chosen, few=False, gpus=2)
-    assert done.returncode == 0, done.stdout + done.stderr
-    owners: dict[tuple[str, tuple[int, ...]], set[str]] = {}
-    for entry in saved(checkout)["benchmarks"]:
-        case = find_case(FAMILIES, entry["param"])
-        owners.setdefault((case.dtype, case.shape), set()).add(entry["extra_info"]["gpu_uuid"])
-    assert len(owners) >= UNITS_A_PART * 2
-    assert {len(each) for each in owners.values()} == {1}
-    assert len(set.union(*owners.values())) == 2
 
 
 @pytest.mark.once

@@ -78,8 +78,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     It also prints the declarations that have no cases because of a mistake, which a selection would hide.
     """
     stash = terminalreporter.config.stash
-    if PROJECT not in stash:
-        return
     reports = terminalreporter.stats.get("skipped", ())
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
     lines = [f"{count} skipped: {reason}" for reason, count in reasons.most_common()]
@@ -121,8 +119,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     A test that had something run by the worker process, or launched kernels itself, is recorded as one that did. One
     that passes although a check of it failed fails all the same.
     """
-    worker = item.config.stash.get(WORKER, None)
-    before = worker.calls if worker else 0
+    worker = item.config.stash[WORKER]
+    before = worker.calls
     failures = item.stash.get(FAILURES, [])
     failures.clear()  # of an earlier run of this test
     try:
@@ -136,7 +134,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     except (BadCase, CompileError, WrongResult) as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
     finally:
-        if (worker and worker.calls > before) or "warpwatch_source_module" in getattr(item, "fixturenames", ()):
+        if worker.calls > before or "warpwatch_source_module" in getattr(item, "fixturenames", ()):
             item.user_properties.append((LAUNCHED, "yes"))
 
 
