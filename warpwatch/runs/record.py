@@ -27,7 +27,8 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from warpwatch.runs.faults import UNPRINTABLE, Fault, Place, Text
+from warpwatch.runs.faults import UNPRINTABLE, Fault, Place
+from warpwatch.runs.faults import Text as Text  # noqa: PLC0414  # users import it from here
 from warpwatch.runs.files import read_content, run_files
 from warpwatch.runs.identity import Identity
 from warpwatch.verdict.rule import Decision, Verdict
