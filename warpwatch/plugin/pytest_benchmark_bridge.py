@@ -102,17 +102,20 @@ def change_lines(report: pytest.TestReport, change: Callable[[str], str]) -> Non
                 place.message = change(place.message)
 
 
-class _Text(str):
-    """Failure that is a text, with what pytest's short summary reads."""
+@dataclass(frozen=True)
+class _Text:
+    """Failure that is a text, with what pytest's short summary reads; of a plain text it would print all."""
 
+    text: str
     reprcrash: SimpleNamespace
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def replace_failure(report: pytest.TestReport, text: str, *, in_summary: str) -> None:
     """Replace what is printed of a failure, in full and in pytest's short summary."""
-    failure = _Text(text)
-    failure.reprcrash = SimpleNamespace(message=in_summary)
-    report.longrepr = failure
+    report.longrepr = _Text(text, SimpleNamespace(message=in_summary))  # type: ignore[assignment]
 
 
 def shorten_in_summary(report: pytest.TestReport) -> None:
