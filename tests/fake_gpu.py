@@ -42,7 +42,8 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, key
-from warpwatch.plugin import benchmark, locks, storage
+from warpwatch.plugin import asked, locks
+from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.timing import observers, sampling
 from warpwatch.timing import side_by_side as pairs
 from warpwatch.timing.nvml import Clock, clock_facts
@@ -222,17 +223,17 @@ def pytest_addoption() -> None:
     worker.Worker.start = lambda self: None  # type: ignore[method-assign]
     worker.Worker.open_spares = lambda self, *given, **named: None  # type: ignore[method-assign]
     worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
-    vars(benchmark)["sees_gpu"] = lambda: False
+    vars(asked)["sees_gpu"] = lambda: False
     vars(gpus)["model_of_all"] = lambda: PLAY.get("model", "")
     vars(gpus)["number_of_gpus"] = lambda: PLAY.get("gpus", 1)
 
 
 def pytest_configure() -> None:
     limit_files(PLAY.get("file_limit_at_start"))
-    for module in (benchmark, selfcheck):
+    for module in (asked, selfcheck):
         vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
-    vars(storage)["ask_early"] = lambda config: None
+    vars(bridge)["ask_early"] = lambda config: None
     vars(pytest_benchmark.plugin)["get_cpu_info"] = dict  # a tenth of a second, and no matter here
     # Tests run at the same time, and what each imitates is a GPU of its own.
     vars(locks)["take"] = functools.partial(locks.take, folder=Path(PLAY.get("locks", ".git")))

@@ -52,12 +52,8 @@ def test_a_thinned_run_is_a_tenth_in_size_and_says_the_same(tmp_path: Path) -> N
     small = read_run(path)
     assert path.stat().st_size < size / 10
     assert small.cases.keys() == whole[0].cases.keys()
-    assert (small.gpu, small.commit, small.when, small.whole) == (
-        whole[0].gpu,
-        whole[0].commit,
-        whole[0].when,
-        whole[0].whole,
-    )
+    about = [(run.gpu, run.commit, run.when, run.whole) for run in (small, whole[0])]
+    assert about[0] == about[1]
     for name, timed in small.cases.items():
         assert median(timed.samples) == median(whole[0].cases[name].samples)
     read = [entry.facts for entry in small.cases.values()]

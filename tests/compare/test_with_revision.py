@@ -20,12 +20,12 @@ from tests.checkout import FEW, Bench, lent_checkout
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.baseline_promote import objections
 from warpwatch.cli.watch import times
 from warpwatch.compare.saved_verdicts import side_by_side as verdicts_of_pairs
 from warpwatch.report.tables import line, sentence
 from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, own_identity
+from warpwatch.runs.baseline import objections
 from warpwatch.runs.identity import difference, incomparable
 from warpwatch.runs.record import read_run
 from warpwatch.verdict.rule import Verdict

@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from tests.fake_gpu import INFO
 from tests.project import PROJECT
-from warpwatch.catalogue.project import Project
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.worker import Worker
-from warpwatch.plugin import benchmark
-from warpwatch.plugin.benchmark import BenchPlugin
+from warpwatch.plugin import asked
+from warpwatch.plugin.asked import Run
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES
-
-CONFIG = SimpleNamespace(add_cleanup=lambda function: None, getoption=lambda name, default: default)
 
 
 class FakeWorker:
@@ -39,6 +35,19 @@ class FakeWorker:
         self.opened += count
 
 
+def run_of(
+    monkeypatch: pytest.MonkeyPatch, kind: str = "auto", may_differ: bool = True, **config: object
+) -> tuple[Run, FakeWorker]:
+    """Return a run against another revision, in which bench/ is named, and its worker."""
+    other = SimpleNamespace(same_files=not may_differ, stop=lambda: None)
+    monkeypatch.setattr(asked, "OtherRevision", lambda revision, project: other)
+    monkeypatch.setattr(asked, "names_benchmark", lambda config, root: True)
+    options = SimpleNamespace(add_cleanup=lambda function: None, getoption=lambda name, default=None: default, **config)
+    parts: dict[str, Any] = {"config": options, "worker": FakeWorker(kind), "results": None}
+    run = Run(project=PROJECT, asked=SimpleNamespace(against="HEAD"), **parts)  # type: ignore[arg-type]
+    return run, parts["worker"]
+
+
 @pytest.mark.parametrize(
     ("kind", "seen", "may_differ", "starts"),
     [
@@ -52,29 +61,30 @@ class FakeWorker:
 def test_processes_are_started_where_a_gpu_is_seen_and_files_differ(
     kind: str, seen: bool, may_differ: bool, starts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = SimpleNamespace(may_differ=may_differ, stop=lambda: None)
-    monkeypatch.setattr(benchmark, "OtherRevision", lambda revision, project: other)
-    monkeypatch.setattr(benchmark, "sees_gpu", lambda: seen)
-    worker = FakeWorker(kind)
-    begun = benchmark.begin(cast("pytest.Config", CONFIG), cast("Project", None), cast("Worker", worker), "HEAD")
-    assert cast("Any", begun) is other
+    monkeypatch.setattr(asked, "sees_gpu", lambda: seen)
+    run, worker = run_of(monkeypatch, kind, may_differ)
+    run.begin()
     assert (worker.started > 0) == starts
 
 
 @pytest.mark.parametrize(("parts", "started"), [(1, MAX_PAIR_PROCESSES - 1), (2, MIN_PROCESSES - 1)])
 def test_runs_on_several_gpus_share_the_cores(parts: int, started: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = SimpleNamespace(may_differ=True, stop=lambda: None)
-    monkeypatch.setattr(benchmark, "OtherRevision", lambda revision, project: other)
-    monkeypatch.setattr(benchmark, "sees_gpu", lambda: True)
+    monkeypatch.setattr(asked, "sees_gpu", lambda: True)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(2 * MAX_PAIR_PROCESSES)))
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(parts))
-    config, worker = SimpleNamespace(**vars(CONFIG), workerinput={}), FakeWorker("auto")
-    benchmark.begin(cast("pytest.Config", config), cast("Project", None), cast("Worker", worker), "HEAD")
+    run, worker = run_of(monkeypatch, workerinput={})
+    run.begin()
     assert worker.started == started
 
 
-def test_a_revision_that_is_not_found_needs_no_processes() -> None:
-    assert not benchmark.OtherRevision("no-such-revision", PROJECT).may_differ
+def test_a_revision_that_is_not_found_needs_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = asked.OtherRevision
+    monkeypatch.setattr(asked, "sees_gpu", lambda: True)
+    run, worker = run_of(monkeypatch)
+    monkeypatch.setattr(asked, "OtherRevision", lambda revision, project: find("no-such-revision", project))
+    run.begin()
+    run.open_spares()
+    assert (run.other, worker.started, worker.opened) == (None, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -88,10 +98,11 @@ def test_a_revision_that_is_not_found_needs_no_processes() -> None:
     ],
 )
 def test_processes_open_the_gpu_that_measure_after_the_first_one(
-    first: bool, may_differ: bool, found: DeviceInfo | NoDevice, opened: int
+    first: bool, may_differ: bool, found: DeviceInfo | NoDevice, opened: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = FakeWorker("auto")
-    plugin = SimpleNamespace(project=PROJECT, worker=worker, cold=True, _first=first, _device=lambda: found)
-    other = SimpleNamespace(may_differ=may_differ)
-    BenchPlugin._open_spares(cast("BenchPlugin", plugin), cast("benchmark.OtherRevision", other))
+    monkeypatch.setattr(asked, "open_device", lambda config: found)
+    run, worker = run_of(monkeypatch, may_differ=may_differ)
+    run.begin()
+    run.first = first
+    run.open_spares()
     assert worker.opened == opened

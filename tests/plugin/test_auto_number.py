@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from warpwatch.devices import gpus as gpus_module
 from warpwatch.devices.machine import DeviceError
-from warpwatch.plugin import start
-from warpwatch.plugin.xdist import auto_number
+from warpwatch.plugin.xdist import processes
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,7 @@ from warpwatch.plugin.xdist import auto_number
         ({}, True, 1, None, 0),
         ({"self-check": True}, True, 4, None, 0),
         ({}, True, 0, None, None),
+        ({}, True, DeviceError("the NVIDIA driver does not work"), None, None),  # which the run says by itself
         ({}, False, 4, None, None),
         ({"device": "software"}, True, 4, None, None),
         ({"device": "none"}, True, 4, None, None),
@@ -32,30 +33,18 @@ from warpwatch.plugin.xdist import auto_number
 def test_auto_is_the_number_of_gpus_where_times_are_taken(
     options: dict[str, Any],
     named: bool,
-    gpus: int,
+    gpus: int | DeviceError,
     set_by_user: str | None,
     wanted: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"device": "auto", "self-check": False, "models": "alike"} | options
-    monkeypatch.setattr(auto_number, "value_of", lambda config, name: given[name])
-    monkeypatch.setattr(start, "setting_of", lambda config: SimpleNamespace(root=None))
-    monkeypatch.setattr(auto_number, "names_benchmark", lambda config, root: named)
-    monkeypatch.setattr(gpus_module, "number_of_gpus", lambda: gpus)
+    monkeypatch.setattr(processes, "value_of", lambda config, name: given[name])
+    monkeypatch.setattr(processes, "setting_of", lambda config: SimpleNamespace(root=None))
+    monkeypatch.setattr(processes, "names_benchmark", lambda config, root: named)
+    monkeypatch.setattr(gpus_module, "number_of_gpus", Mock(side_effect=[gpus]))
     monkeypatch.setattr(gpus_module, "model_of_all", lambda: "nvidia-h200" if given["models"] == "alike" else "")
-    monkeypatch.delenv(auto_number.SET_BY_USER, raising=False)
+    monkeypatch.delenv(processes.SET_BY_USER, raising=False)
     if set_by_user is not None:
-        monkeypatch.setenv(auto_number.SET_BY_USER, set_by_user)
-    assert auto_number.pytest_xdist_auto_num_workers(cast("Any", None)) == wanted
-
-
-def test_a_driver_that_does_not_work_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> int:
-        raise DeviceError("the NVIDIA driver does not work")
-
-    monkeypatch.setattr(auto_number, "value_of", lambda config, name: "auto")
-    monkeypatch.setattr(start, "setting_of", lambda config: SimpleNamespace(root=None))
-    monkeypatch.setattr(auto_number, "names_benchmark", lambda config, root: True)
-    monkeypatch.setattr(gpus_module, "number_of_gpus", fail)
-    monkeypatch.delenv(auto_number.SET_BY_USER, raising=False)
-    assert auto_number.pytest_xdist_auto_num_workers(cast("Any", None)) is None
+        monkeypatch.setenv(processes.SET_BY_USER, set_by_user)
+    assert processes.pytest_xdist_auto_num_workers(cast("Any", None)) == wanted

@@ -34,21 +34,22 @@ def session_with(said: list[str], failure: Exception | None = None) -> Any:
     return SimpleNamespace(config=config)
 
 
-FAILURES = (None, ExecnetChannel.TimeoutError("late"), ExecnetChannel.RemoteError("no such module"), EOFError())
+END = ["shut down", "shut down", "wait", "wait"]
+LATE, FAILED = ExecnetChannel.TimeoutError("late"), ExecnetChannel.RemoteError("no such module")
+OTHERS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=["ends", "late", "failed", "gone"])
-def test_a_refused_run_ends_its_processes(failure: Exception | None) -> None:
+@pytest.mark.parametrize(
+    ("failure", "status", "wanted"),
+    [(each, pytest.ExitCode.USAGE_ERROR, END) for each in (None, LATE, FAILED, EOFError())]
+    + [(None, status, []) for status in OTHERS],
+)
+def test_a_refused_run_ends_its_processes_and_others_are_left_to_xdist(
+    failure: Exception | None, status: int, wanted: list[str]
+) -> None:
     said: list[str] = []
-    processes.pytest_sessionfinish(session_with(said, failure), pytest.ExitCode.USAGE_ERROR)
-    assert said == ["shut down", "shut down", "wait", "wait"]
-
-
-@pytest.mark.parametrize("status", [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED])
-def test_other_runs_are_left_to_xdist(status: int) -> None:
-    said: list[str] = []
-    processes.pytest_sessionfinish(session_with(said), status)
-    assert said == []
+    processes.pytest_sessionfinish(session_with(said, failure), status)
+    assert said == wanted
 
 
 def test_all_processes_together_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,36 +135,27 @@ def test_a_benchmark_under_xdist_is_refused_wherever_it_lies(tmp_path: Path) -> 
     assert "it ran" not in done.stdout
 
 
+def setting(name: str, message: str) -> tuple[str, str]:
+    """Return a setting of pytest, and how the sentence on it begins."""
+    return f'[tool.pytest.ini_options]\nwarpwatch_kernels = "{name}"\n', f"ERROR: warpwatch_kernels = '{name}'{message}"
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("text", "begin"),
     [
-        ("absent", "warpwatch_kernels = 'absent': {root} has no such package or module (No module named 'absent')"),
-        (
-            ".",
-            "warpwatch_kernels = '.' is not an import path of a package or module, such as kernels",
-        ),
-        ("my-kernels", "warpwatch_kernels = 'my-kernels' is not an import path of a package or module"),
-        (
-            "src/kernels.py",
-            "warpwatch_kernels = 'src/kernels.py' is not an import path of a package or module, ",
-        ),
-        ("json", "warpwatch_kernels = 'json': "),
+        setting("absent", ": {root} has no such package or module (No module named 'absent')"),
+        setting(".", " is not an import path of a package or module, such as kernels"),
+        setting("my-kernels", " is not an import path of a package or module"),
+        setting("src/kernels.py", " is not an import path of a package or module, "),
+        setting("json", ": "),
+        *((f"[tool.warpwatch]\n{table}\n", "") for table in ('kernel = "mine"', 'baselines = "here"', "kernels = 3")),
     ],
 )
-def test_a_wrong_name_is_answered_in_a_sentence(tmp_path: Path, name: str, said: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(f'[tool.pytest.ini_options]\nwarpwatch_kernels = "{name}"\n')
+def test_a_wrong_name_or_table_is_answered_in_a_sentence(tmp_path: Path, text: str, begin: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
     done = run_pytest(tmp_path)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     (sentence,) = (line for line in done.stderr.splitlines() if line)
-    assert sentence.startswith(f"ERROR: {said.format(root=tmp_path)}")
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("table", ['kernel = "mine"', 'baselines = "here"', "kernels = 3"])
-def test_a_wrong_table_is_answered_in_a_sentence_and_not_ignored(tmp_path: Path, table: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(f"[tool.warpwatch]\n{table}\n")
-    done = run_pytest(tmp_path)
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    (sentence,) = (line for line in done.stderr.splitlines() if line)
-    assert "[tool.warpwatch]" in sentence
+    assert sentence.startswith(begin.format(root=tmp_path))
+    assert begin or "[tool.warpwatch]" in sentence

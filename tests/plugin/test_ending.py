@@ -6,12 +6,23 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.checkout import FEW, Bench
-from warpwatch.plugin.outcome import Progress
+from tests.fake_gpu import INFO
+from tests.project import PROJECT
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.selection import timed_cases
+from warpwatch.compare.with_baseline import BaselineComparison
+from warpwatch.plugin import ending
+from warpwatch.plugin.benchmark import Progress
+from warpwatch.plugin.ending import TOO_MANY, Ending
+from warpwatch.runs.record import RunRecord
+from warpwatch.timing.measurement import Measured
+from warpwatch.verdict.rule import Decision, Verdict
 
 TABLE = "Name (time in us)"
 MANY = ("-k", "matmul and float32 and not host and not vendor and (128x128x128 or 256x256x256)")
@@ -109,7 +120,7 @@ def test_between_dots_the_time_left_is_told_every_ten_seconds() -> None:
     progress = Progress(cast(pytest.TerminalReporter, lines), lambda: now[0])
     for done in range(1, 41):
         now[0] += 1.0
-        progress.between_dots("timing", done, 40)
+        progress("timing", done, 40, between_dots=True)
     assert [line for line in lines.lines if line] == ["timing: 12 of 40, 0:25 left", "timing: 23 of 40, 0:16 left",
                                                       "timing: 34 of 40, 0:05 left"]  # fmt: skip
 
@@ -118,6 +129,20 @@ def test_between_dots_the_time_left_is_told_every_ten_seconds() -> None:
 def test_a_run_without_a_comparison_tells_it_too(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "checkout")
     with (bench.folder / "conftest.py").open("a") as file:
-        file.write("\nfrom warpwatch.plugin import outcome\noutcome.SECONDS = 0\n")
+        file.write("\nfrom warpwatch.plugin import benchmark\nbenchmark.SECONDS = 0\n")
     done = bench._run(sys.executable, "-m", "pytest", "bench", "-p", "tests.fake_gpu", "-k", FEW)
     assert "timing: 9 of 17, 0:00 left\n" in done.stdout
+
+
+def test_more_slower_cases_than_are_explained_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [case.id for case in timed_cases(PROJECT.families) if not case.variant.on_host][:3]
+    slower = [Decision(verdict=Verdict.SLOWER, ratio=1.1 + number) for number in range(3)]
+    kernel: Any = None
+    measured = {n: Measured(kernel=kernel, case=find_case(PROJECT.families, n), kind="cold") for n in names}
+    decisions = dict(zip(names, slower, strict=True))
+    comparison = BaselineComparison(runs=[RunRecord(path=Path("0.json"))], measured=measured, decisions=decisions)
+    monkeypatch.setattr(ending, "EXPLAINED", 2)
+    run: Any = SimpleNamespace(config=None, comparison=comparison, device=INFO, project=PROJECT)
+    Ending(run).explain(lambda done, total: None)
+    said = [comparison.decisions[name].explanation for name in names]
+    assert said == [TOO_MANY, *["not explained: the baseline does not say which commit it was made of"] * 2]

@@ -1,9 +1,10 @@
-"""Tests what a failed test shows: what its kernel, its compiler and its own code print, and wrong results."""
+"""Tests what failed and skipped tests show: what a kernel, its compiler and its own code print, results, needs."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,9 +14,11 @@ from hypothesis.vendor.pretty import pretty
 from kernels import FAMILIES
 from tests.project import PROJECT
 from tests.stranger import declare, run_pytest, run_python
-from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.devices.compile.compiler import Image
+from warpwatch.devices.info import DeviceInfo, software_runs
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin.fixtures import Check
 
@@ -25,7 +28,8 @@ PRINT = 'printf("\\n::stop-commands::x\\n\\033]0;title\\007 of %d\\n", threadIdx
 SIZES = """
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
-from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.launches import Capability
 
 @pytest.mark.builds("all", where=lambda build: build.variant.name == "naive" and build.dtype == "float32")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=5, database=None)
@@ -141,3 +145,31 @@ def test_a_test_that_catches_what_check_raises_fails_all_the_same(tmp_path: Path
     done = run_pytest(tmp_path, "-q", "--device=software", "-k", "naive-256 and 33 and float32")
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
     assert "the test passes although check() failed; mark it xfail if that is meant:\ncopy-naive-256" in done.stdout
+
+
+TENSOR = find_case(FAMILIES, "matmul-tensor-128x128-2048x2048x2048-float64").variant
+NOTHING = "NOTHING WAS TESTED: all 3 tests were skipped; the lines above say what each of them needs"
+NEW = 'needs="sm_100", configurations=BLOCKS'
+
+
+@pytest.mark.slow
+def test_a_kernel_of_newer_gpus_is_skipped_with_what_it_needs(tmp_path: Path) -> None:
+    package = declare(tmp_path)
+    text = (package / "__init__.py").read_text()
+    (package / "__init__.py").write_text(text.replace("configurations=BLOCKS", NEW))
+    (tmp_path / "test_one.py").write_text(TEST)
+    done = run_pytest(tmp_path, "--device=software", "-k", "naive-256 and float32")
+    assert done.returncode == 0, done.stdout + done.stderr
+    needed = "needs a GPU of compute capability 10.0 or newer; softcuda has 9.0: run it on such a GPU\n"
+    assert f"3 skipped: {needed}" in done.stdout
+    assert done.stdout.splitlines()[-1] == NOTHING
+    mixed = run_pytest(tmp_path, "--device=software", "-k", "33 and float32")
+    assert needed in mixed.stdout
+    assert "NOTHING WAS TESTED" not in mixed.stdout
+
+
+def test_the_software_device_is_a_cure_where_it_runs_the_kernel(device: DeviceInfo) -> None:
+    old = replace(device, name="NVIDIA T4", capability=Capability(7, 5), runs_machine_code=True)
+    assert software_runs(TENSOR, old)
+    assert not software_runs(replace(TENSOR, capability=Capability(10, 0)), old)
+    assert not software_runs(replace(TENSOR, cluster=2), old)

@@ -29,18 +29,8 @@ from warpwatch.devices.machine import DeviceError
 def test_finding():
     raise DeviceError("race in a kernel")
 """
-NAMES = (
-    "device",
-    "project",
-    "case",
-    "build",
-    "kernel",
-    "compilation",
-    "check",
-    "measure",
-    "source_module",
-    "parameter",
-)
+NAMES: tuple[str, ...] = ("device", "project", "case", "build", "kernel", "compilation", "check", "measure")
+NAMES += ("source_module", "parameter")
 OWN_FIXTURES = "import pytest\n" + "".join(
     f"""
 @pytest.fixture(scope="session")

@@ -62,17 +62,8 @@ def test_two_hosts_share_the_cases_and_one_run_is_saved_here(here: Bench) -> Non
 def test_tests_are_found_there_by_their_place_in_the_checkout(here: Bench) -> None:
     file = there(here) / "correctness" / "test_kernels.py"
     assert file.is_file()
-    command = (
-        sys.executable,
-        "-m",
-        "pytest",
-        "../correctness/test_kernels.py",
-        "-q",
-        "--device=software",
-        "-k",
-        "hello",
-    )
-    done = here.run_in(here.folder / "kernels", *command, *hosts(here, "alpha"))
+    options = ("../correctness/test_kernels.py", "-q", "--device=software", "-k", "hello")
+    done = here.run_in(here.folder / "kernels", sys.executable, "-m", "pytest", *options, *hosts(here, "alpha"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 

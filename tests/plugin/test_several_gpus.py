@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Set
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from kernels import FAMILIES
 from tests.checkout import Bench, lent_checkout
-from tests.project import PROJECT
-from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.selection import timed_cases
-from warpwatch.plugin.xdist import scheduling
-from warpwatch.plugin.xdist.scheduling import UNITS_A_PART, load_once, scheduler_of_times, units_of
 from warpwatch.runs.record import by_gpu, read_run, read_usable
 from warpwatch.verdict.rule import Prior, Verdict, decide, unpaired
 
@@ -72,53 +65,6 @@ def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench, model: 
     assert len(run.cases) == 17
 
 
-@pytest.mark.slow
-def test_the_cases_of_a_shape_stay_on_one_gpu_where_there_are_enough_shapes(checkout: Bench) -> None:
-    chosen = ("-k", "transpose and 32x32 and not 10000 and not host")
-    done = checkout.bench(*TWO, *chosen, few=False, gpus=2)
-    assert done.returncode == 0, done.stdout + done.stderr
-    owners: dict[tuple[str, tuple[int, ...]], set[str]] = {}
-    for entry in saved(checkout)["benchmarks"]:
-        case = find_case(FAMILIES, entry["param"])
-        owners.setdefault((case.dtype, case.shape), set()).add(entry["extra_info"]["gpu_uuid"])
-    assert len(owners) >= UNITS_A_PART * 2
-    assert {len(each) for each in owners.values()} == {1}
-    assert len(set.union(*owners.values())) == 2
-
-
-def test_units_are_shapes_where_there_are_enough_and_else_cases() -> None:
-    cases = [case for case in timed_cases(FAMILIES) if case.family.name == "transpose" and not case.variant.on_host]
-    shapes = {(case.dtype, case.shape) for case in cases}
-    units = units_of(cases, len(shapes) // UNITS_A_PART)
-    assert len(set(units.values())) == len(shapes)
-    alone = units_of(cases, len(shapes) // UNITS_A_PART + 1)
-    assert alone == {case.id: case.id for case in cases}
-
-
-def test_a_library_is_loaded_by_one_process_while_the_others_have_other_work() -> None:
-    needs = {"a": {"blas"}, "b": {"blas"}, "c": set[str](), "d": {"blas", "dnn"}, "e": {"dnn"}, "f": {"blas"}}
-    given: list[tuple[str, str]] = []
-    made = SimpleNamespace(workqueue=OrderedDict.fromkeys(needs))
-    made._assign_work_unit = lambda node: given.append((node, made.workqueue.popitem(last=False)[0]))
-    load_once(made, needs.__getitem__)
-    for node in ("one", "two", "two", "two", "one", "two"):
-        made._assign_work_unit(node)
-    assert given == [("one", "a"), ("two", "c"), ("two", "e"), ("two", "b"), ("one", "f"), ("two", "d")]
-
-
-def test_units_need_the_libraries_of_their_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scheduler is that of xdist; the driver is no library that anyone loads."""
-    found: list[Callable[[str], Set[Any]]] = []
-    monkeypatch.setattr(scheduling, "load_once", lambda made, libraries_of: found.append(libraries_of))
-    config = cast("Any", SimpleNamespace(option=SimpleNamespace(dist="load"), getvalue=lambda name: ["popen"] * 2))
-    made = scheduler_of_times(config, None, PROJECT, None)
-    names = [case.id for case in timed_cases(FAMILIES)]
-    made.collection = [f"bench/bench_kernels.py::bench[{name}]" for name in names]
-    units = {name: made._split_scope(test) for name, test in zip(names, made.collection, strict=True)}
-    titles = {each.title for unit in set(units.values()) for each in found[0](unit)}
-    assert titles == {"cuBLAS", "cuDNN"}
-
-
 @pytest.mark.once
 @MODELS
 @pytest.mark.parametrize(
@@ -148,10 +94,21 @@ def test_the_repositorys_own_number_counts_for_auto(checkout: Bench) -> None:
     assert "-n 3: there are 2 GPUs here" in done.stderr
 
 
-def test_a_self_check_is_refused(checkout: Bench) -> None:
-    done = checkout.bench(*TWO, "--self-check", gpus=2)
+OTHER_NAME = "the GPU is fake-gpu-2 for NVML and fake-gpu-1 for CUDA: leave -n out"
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "message"),
+    [
+        (("--self-check",), "", "--self-check tests one GPU: leave -n out"),
+        (("--benchmark-compare", "--require-baseline"), "", "there is no baseline for fake-gpu-1"),
+        pytest.param((), "fake-gpu-2", OTHER_NAME, marks=pytest.mark.slow),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(checkout: Bench, options: tuple[str, ...], model: str, message: str) -> None:
+    done = checkout.bench(*TWO, *options, gpus=2, model=model)
     assert done.returncode == 4
-    assert "--self-check tests one GPU: leave -n out" in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.once
@@ -160,13 +117,6 @@ def test_a_gpu_of_another_model_is_refused(checkout: Bench, model: str) -> None:
     done = checkout.bench(*TWO, gpus=2, other_slug="fake-gpu-2", model=model)
     assert done.returncode != 0
     assert "has fake-gpu-2 and the first process fake-gpu-1" in done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_a_gpu_that_nvml_knows_by_another_name_is_refused(checkout: Bench) -> None:
-    done = checkout.bench(*TWO, gpus=2, model="fake-gpu-2")
-    assert done.returncode == 4
-    assert "the GPU is fake-gpu-2 for NVML and fake-gpu-1 for CUDA: leave -n out" in done.stderr
 
 
 @pytest.mark.slow
@@ -212,12 +162,6 @@ def test_both_sides_of_a_pair_stay_on_one_gpu(checkout: Bench) -> None:
     document = saved(checkout)
     assert document["warpwatch"]["against"]
     assert document["warpwatch"]["controls"]
-
-
-def test_nothing_compared_is_an_error_where_it_was_asked_for(checkout: Bench) -> None:
-    done = checkout.bench(*TWO, "--benchmark-compare", "--require-baseline", gpus=2)
-    assert done.returncode == 4
-    assert "there is no baseline for fake-gpu-1" in done.stderr
 
 
 def test_parts_share_the_probability_of_error() -> None:

@@ -10,8 +10,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +17,13 @@ from typing import Any
 import pytest
 
 from kernels import FAMILIES
-from tests.project import BASELINES, PROJECT, ROOT
+from tests.project import BASELINES, PROJECT
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.baseline_promote import objections, promote, replace_baseline
+from warpwatch.cli.baseline_promote import promote
 from warpwatch.cli.main import main
 from warpwatch.report.tables import changes, summary, tables
+from warpwatch.runs.baseline import Baseline, objections
 from warpwatch.runs.files import write_run
 from warpwatch.runs.record import BadRun, Facts, RunRecord, read_document, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
@@ -240,7 +239,7 @@ def test_a_second_promotion_meanwhile_is_refused(promoted: tuple[Project, list[P
         promote(project, [new.path], allowed=(), dry_run=False)
     os.close(lock)
     with pytest.raises(BadRun, match="a-gpu: another process has changed this baseline meanwhile: promote again"):
-        replace_baseline(folder, [new], read_runs(folder)[:1])
+        Baseline(folder, read_runs(folder)[:1]).replace([new])
     assert contents(folder) == before
     assert promote(project, [new.path], allowed=(), dry_run=False) == 0
 
@@ -266,18 +265,6 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe{}")
     with pytest.raises(BadRun, match="cannot be read"):
         read_run(tmp_path / "bytes.json")
-
-
-def test_runs_that_are_saved_at_once_are_all_kept(tmp_path: Path) -> None:
-    code = (
-        "import sys, pathlib; from warpwatch.runs.files import write_run\n"
-        "for _ in range(20): write_run(pathlib.Path(sys.argv[1]), 'x', {'a': 1})"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    crowd = [subprocess.Popen(command, cwd=ROOT, env=os.environ) for _ in range(4)]
-    assert [process.wait() for process in crowd] == [0] * 4
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [f"{number:04}_x.json" for number in range(1, 81)]
 
 
 def test_a_number_that_json_cannot_hold_leaves_no_file(tmp_path: Path) -> None:

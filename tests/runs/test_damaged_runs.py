@@ -102,16 +102,8 @@ def about() -> dict[str, Any]:
     fault = Fault(kind="race", kernel="copy", place=Place(file="copy.cu", line=3), others=(Place(file="b.cu", line=4),))
     test = TestRecord(id="bench::one[x]", outcome=Outcome.FAILED, case="x", reason="two\nlines", faults=(fault,))
     decisions = dict.fromkeys(sorted(CASES), decision)
-    return recorded(
-        {
-            "decisions": decisions,
-            "energies": decisions,
-            "tests": [test],
-            "notes": ["a note"],
-            "alarm": "all",
-            "past": ["1"],
-        }
-    )
+    facts = {"tests": [test], "notes": ["a note"], "alarm": "all", "past": ["1"]}
+    return recorded({"decisions": decisions, "energies": decisions} | facts)
 
 
 @functools.cache
@@ -142,23 +134,8 @@ def node_at(document: Any, way: Sequence[Any]) -> Any:
 
 
 ODD: list[Any] = [
-    *(
-        None,
-        True,
-        False,
-        "",
-        "x",
-        "a\nb\x1b[2J",
-        "\ud800",
-        "../../../x",
-        "x" * 20_000,
-        DEEP,
-        LONG,
-        [],
-        {},
-        [[]],
-        [None],
-    ),
+    *(None, True, False, "", "x", "a\nb\x1b[2J", "\ud800", "../../../x", "x" * 20_000, DEEP, LONG),
+    *([], {}, [[]], [None]),
     *(0, -1, 1, 2**31, 2**63, 10**400, -(10**400)),
     *(0.0, -0.0, 0.5, 1e-300, 1e300, 1.7e308, float("nan"), float("inf"), float("-inf")),
     *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "2026-02-30T00:00:00", "NaN", "1e-6"),

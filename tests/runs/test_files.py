@@ -43,14 +43,14 @@ def test_a_number_names_one_run_and_not_those_that_begin_with_it(tmp_path: Path)
         assert [run.path.stem for run in runs] == found
 
 
-def test_processes_with_other_names_take_no_number_twice(tmp_path: Path) -> None:
+def test_processes_take_no_number_twice_and_lose_no_run(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from warpwatch.runs.files import write_run\n"
         "for _ in range(40): write_run(pathlib.Path(sys.argv[1]), sys.argv[2], {'a': 1})"
     )
     crowd = [
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "runs"), name], cwd=ROOT, env=os.environ)
-        for name in "abc"
+        for name in "aab"
     ]
     assert [process.wait() for process in crowd] == [0] * 3
     numbers = sorted(int(name.partition("_")[0]) for name in os.listdir(tmp_path / "runs"))

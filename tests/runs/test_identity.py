@@ -49,10 +49,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "type": (last_argument(Scalar("int64", "4096")), "argument 3 (n): int32 4096 -> int64 4096"),
     "bool": (last_argument(Scalar("bool", "1")), "argument 3 (n): int32 4096 -> bool 1"),
     "kind": (last_argument(Pointer("x", 0)), "argument 3 (n): int32 4096 -> x"),
-    "offset": (
-        step(arguments=(Pointer("x", 16), *STEP.arguments[1:])),
-        "argument 1 (x): x -> x + 16 bytes",
-    ),
+    "offset": (step(arguments=(Pointer("x", 16), *STEP.arguments[1:])), "argument 1 (x): x -> x + 16 bytes"),
     "other array": (step(arguments=(Pointer("y", 0), *STEP.arguments[1:])), "argument 1 (x): x -> y"),
     "fewer arguments": (step(arguments=STEP.arguments[:2]), "arguments: 3 -> 2"),
     "struct": (

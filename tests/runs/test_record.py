@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.project import BASELINES, ROOT
 from warpwatch.runs.faults import Fault, Place
-from warpwatch.runs.files import run_files
+from warpwatch.runs.files import compact_json, run_files
 from warpwatch.runs.record import (
     About,
     BadRun,
@@ -26,7 +26,6 @@ from warpwatch.runs.record import (
     read_document,
     read_run,
     recorded,
-    write_record,
 )
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -59,7 +58,7 @@ def test_all_that_committed_runs_hold_has_a_type(folder: str) -> None:
 
 
 def written(folder: Path, **about: Any) -> Path:
-    write_record(folder / "run.json", {"benchmarks": [], "warpwatch": recorded(about)})
+    (folder / "run.json").write_bytes(compact_json({"benchmarks": [], "warpwatch": recorded(about)}))
     return folder / "run.json"
 
 

@@ -16,13 +16,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
-from warpwatch.cli.baseline_promote import objections, promote
+from warpwatch.cli.baseline_promote import promote
 from warpwatch.cli.options import add_recording, selector
 from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import why_no_gpu
 from warpwatch.report.tables import spreads
 from warpwatch.revision.commit import git
+from warpwatch.runs.baseline import objections
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import RunRecord, read_run
 

@@ -1,4 +1,4 @@
-"""Thins the older saved runs of a folder: ``warpwatch thin``, so that a year of nights stays small and quick to read.
+"""Thins the older saved runs of a folder, so that a year of nights stays small and quick to read: ``warpwatch thin``.
 
 What verdicts, history and the site's charts need of an old run is each process's median, beside quartiles and
 extremes. These stay; so do pytest-benchmark's own figures. Lost are the order of the samples and what lies between.
@@ -64,30 +64,25 @@ def thin(path: Path) -> Path:
     """
     read_run(path)  # refuses what is none
     document = read_document(path)
-    own = document.get("warpwatch", {})
-    if own.get(MARK) and path.name.endswith(PACKED):
+    if document.get("warpwatch", {}).get(MARK) and path.name.endswith(PACKED):
         return path
-    entries = [_thinned(entry) for entry in document["benchmarks"]]
     packed = path.with_name(path.name.removesuffix(PACKED).removesuffix(PLAIN) + PACKED)
-    thinned = {**document, "benchmarks": entries, "warpwatch": {**own, MARK: True}}
+    entries = [_thinned_entry(entry) for entry in document["benchmarks"]]
+    thinned = document | {"benchmarks": entries, "warpwatch": {**document.get("warpwatch", {}), MARK: True}}
     write_whole(packed, lzma.compress(compact_json(thinned)))
     if packed != path:
         path.unlink()
     return packed
 
 
-def _thinned(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a case's entry with fewer samples, and its figures with fewer digits."""
-    rest = {name: value for name, value in entry.items() if name != "options"}
-    stats = {name: _short(value) for name, value in entry["stats"].items()}
+def _thinned_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    short = {name: float(f"{value:.{DIGITS}g}") for name, value in entry["stats"].items() if isinstance(value, float)}
+    stats = {**entry["stats"], **short, "data": octiles(entry["stats"]["data"])}
     facts = dict(entry["extra_info"])
     if facts.get("again"):
         facts["again"] = [octiles(samples) for samples in facts["again"]]
-    return {**rest, "extra_info": facts, "stats": {**stats, "data": octiles(entry["stats"]["data"])}}
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    rest = {name: value for name, value in entry.items() if name != "options"}
+    return {**rest, "extra_info": facts, "stats": stats}
 
 
 def octiles(samples: Sequence[float]) -> list[float]:

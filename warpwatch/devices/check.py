@@ -18,8 +18,17 @@ PIECE = 2**16  # elements that are compared at a time, so that they stay in the 
 PIECES_A_THREAD = 32
 
 
+WORST = "  worst     "  # how the line on the worst element begins
+
+
 class WrongResult(Exception):
     """A wrong result of a kernel; the message says where it is wrong."""
+
+    @property
+    def summary(self) -> str:
+        """Number of wrong elements, and the worst one, in a line."""
+        first, *others = str(self).splitlines()
+        return "; ".join([first, *[line.strip() for line in others if line.startswith(WORST)][:1]])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +173,7 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
     of_result = f" of {name}" if len(case.results) > 1 else ""
     lines = [
         f"{case.id} is wrong in {mismatch.wrong:,} of {mismatch.total:,} elements{of_result}",
-        f"  worst     {name}[{worst}] {_values(case, name, mismatch)}",
+        f"{WORST}{name}[{worst}] {_values(case, name, mismatch)}",
     ]
     if mismatch.unwritten:
         lines.append(f"  unwritten {mismatch.unwritten:,} of them still hold the poison: no thread wrote them")

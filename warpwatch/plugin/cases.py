@@ -92,11 +92,6 @@ def parameter_of(item: pytest.Item) -> Case | Build | Problem | None:
     return parameter if isinstance(parameter, Case | Build | Problem) else None
 
 
-def id_of(item: pytest.Item) -> str:
-    """Return the id of the parameters of a test, which stands in the brackets of its name."""
-    return str(item.callspec.id)  # type: ignore[attr-defined]
-
-
 def parameter_in(test: str) -> str:
     """Return the text in the brackets of a test's name: the id of its case or build."""
     return test.rpartition("[")[2].removesuffix("]")

@@ -30,8 +30,6 @@ COMPILED = {"warpwatch_kernel", "warpwatch_source_module"}  # fixtures that need
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile the kernels of this run on all cores: before anything is timed, or else in the order of the tests."""
     config = session.config
-    if WORKER not in config.stash:
-        return
     workers = number_of_parts(config)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     config.stash[COMPILATION] = compilation = Compilation(threads, functools.partial(permit_to_compile, config))

@@ -69,7 +69,7 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None, None, None]:
     Where the model of all GPUs is known, it is opened while processes of xdist start.
     """
     config = session.config
-    if WORKER not in config.stash or config.option.collectonly:
+    if config.option.collectonly:
         return (yield)
     if not is_part(config) and not config.stash[MODEL]:
         open_device(config)
@@ -82,7 +82,7 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None, None, None]:
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Open the device where it was not opened before, and name it then."""
     config = session.config
-    model = config.stash.get(MODEL, None)
+    model = config.stash[MODEL]
     if not model or config.option.collectonly:
         return (yield)
     device, reporter = open_device(config), config.pluginmanager.get_plugin("terminalreporter")
@@ -104,10 +104,7 @@ def _header(device: DeviceInfo | NoDevice) -> str:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Name the device."""
-    unseen = config.option.collectonly or is_part(config)  # not shown for worker processes
-    if WORKER not in config.stash or unseen:
-        return []
-    if config.stash[MODEL]:
+    if config.option.collectonly or is_part(config) or config.stash[MODEL]:  # not shown for processes of xdist
         return []
     device = open_device(config)
     return [_header(device), *([_launches(config, device)] if isinstance(device, DeviceInfo) else [])]

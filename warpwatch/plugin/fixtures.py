@@ -31,15 +31,13 @@ from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, software_runs
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Kernel, call_missing, try_case
-from warpwatch.plugin.benchmark import BENCH
+from warpwatch.plugin.asked import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import PROJECT, WORKER, open_device
 from warpwatch.plugin.options import spelled, value_of
-from warpwatch.plugin.outcome import asked_observers
-from warpwatch.plugin.pytest_benchmark_bridge import BenchmarkFixture, discard, time_rounds
+from warpwatch.plugin.pytest_benchmark_bridge import BenchmarkFixture, timed_rounds
 from warpwatch.plugin.xdist.processes import is_part
-from warpwatch.plugin.xdist.several_gpus import NOT_SHARED
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.timing.measurement import Budget, announce_next
 
@@ -79,16 +77,11 @@ class Measure:
             version = measured.facts.get("library", "")
             identity = of_code(own_identity(self.case), self.kernel.image.image_hash, version)
             measured.facts["identity"] = msgspec.to_builtins(identity)
-        stats = time_rounds(
-            benchmark, measured.sample, measured.rounds, parameters=self.case.parameters, facts=measured.facts
-        )
-        if stats:
-            measured.finish(stats.median)
-        try:
+        rounds, parameters = measured.rounds, self.case.parameters
+        with timed_rounds(benchmark, measured.sample, rounds, parameters=parameters, facts=measured.facts) as stats:
+            if stats:
+                measured.finish(stats.median)
             measured.check_last_result()
-        except Exception:
-            discard(benchmark)
-            raise
         measured.observe(self.budget.observers)
         if stats:
             self.comparison.add(measured, stats.data)
@@ -232,13 +225,8 @@ def command_of(item: pytest.Item) -> str:
     return f'pytest "{item.nodeid}"{options}'
 
 
-def options_by_hand(config: pytest.Config) -> str:
-    """Return the options of this run that change what a kernel does, for the command ``warpwatch run``."""
-    return _chosen(config, "--device", "--schedule-seed")
-
-
 def _chosen(config: pytest.Config, device_option: str, seed_option: str) -> str:
-    """Return those options, if they were given: `` --device software --schedule-seed 3``."""
+    """Return the options that change what a kernel does, where given: `` --device software --schedule-seed 3``."""
     device, seed = value_of(config, "device"), value_of(config, "schedule-seed")
     return ("" if device == "auto" else f" {device_option} {device}") + (
         "" if seed is None else f" {seed_option} {seed}"
@@ -323,7 +311,7 @@ def warpwatch_check(
         kernel=warpwatch_kernel,
         case=warpwatch_parameter if isinstance(warpwatch_parameter, Case) else None,
         again=command_of(request.node),
-        by_hand=options_by_hand(request.config),
+        by_hand=_chosen(request.config, "--device", "--schedule-seed"),
         launches=launches,
         cheap=cheap,
         of_cheapest=0 if value_of(request.config, "launches") else DeviceInfo.launches,
@@ -356,10 +344,9 @@ def warpwatch_measure(
 ) -> Measure:
     """A function that checks and times the case of a test, and adds it to the comparison of this run."""
     config, option = request.config, request.config.getoption
-    seconds, rounds = float(option("benchmark_max_time")), option("benchmark_min_rounds")
     budget = Budget(
-        seconds,
-        rounds,
+        float(option("benchmark_max_time")),
+        option("benchmark_min_rounds"),
         option("benchmark_warmup"),
         observers=asked_observers(config),
         serial_rounds=value_of(config, "serial-rounds"),
@@ -368,7 +355,7 @@ def warpwatch_measure(
         benchmark=benchmark,
         kernel=warpwatch_kernel,
         case=warpwatch_case,
-        cold=config.stash[BENCH].cold,
+        cold=config.stash[RUN].cold,
         budget=budget,
         comparison=warpwatch_comparison,
         later=later_cases(request.node, warpwatch_comparison),
@@ -381,9 +368,11 @@ def warpwatch_comparison(pytestconfig: pytest.Config) -> Comparison:
 
     A process of xdist's makes one where bench/ is named on the command line.
     """
-    if is_part(pytestconfig) and not pytestconfig.stash[BENCH].measures_part:
-        pytest.fail(NOT_SHARED, pytrace=False)
-    return pytestconfig.stash[BENCH].comparison
+    run = pytestconfig.stash[RUN]
+    if is_part(pytestconfig) and not run.measures_part:
+        refused = "times are taken under -n only where bench/ is named, so that each process has a GPU of its own"
+        pytest.fail(f"{refused}: leave -n out", pytrace=False)
+    return run.comparison
 
 
 @pytest.fixture(scope="session")

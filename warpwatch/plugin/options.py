@@ -20,7 +20,17 @@ import pytest
 
 from warpwatch.arguments import positive_integer, positive_seconds, seconds_or_none
 from warpwatch.catalogue.leaving import keep_alive
-from warpwatch.catalogue.setting import SETTING, has_table
+from warpwatch.catalogue.setting import (
+    HOW,
+    SETTING,
+    TABLE,
+    BadProject,
+    Setting,
+    choose,
+    has_table,
+    pyproject_of,
+    read_table,
+)
 
 KERNELS = "--warpwatch-kernels"
 BENCHMARK = "bench/bench_kernels.py"
@@ -35,11 +45,9 @@ PARTS = (
     "device",
     "xdist.processes",
     "fixtures",
-    "xdist.scheduling",
     "locks",
-    "messages",
     "xdist.other_hosts",
-    "record",
+    "reports",
 )
 # Some of them are imported before pytest does it, by others; where that was before this module, it is too late.
 pytest.register_assert_rewrite(*({f"warpwatch.plugin.{part}" for part in PARTS} - sys.modules.keys()))
@@ -157,7 +165,7 @@ def pytest_load_initial_conftests(
         if processes > 1:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // processes)))
         _leave_out_values(early_config, args)
-        early_config.pluginmanager.import_plugin("warpwatch.plugin.xdist.auto_number")  # xdist asks first
+        early_config.pluginmanager.import_plugin("warpwatch.plugin.xdist.processes")  # xdist asks first
         keep_alive()
         try:
             result = yield
@@ -179,16 +187,12 @@ def _add_short_names(parser: pytest.Parser) -> frozenset[str]:
     from warpwatch.plugin.pytest_benchmark_bridge import option_names  # noqa: PLC0415  # where there are kernels
 
     taken = option_names(parser)
-    free = [name for name in _shown() if f"--{name}" not in taken]
+    shown = [name for name, attributes in OPTIONS.items() if attributes["help"] != argparse.SUPPRESS]
+    free = [name for name in shown if f"--{name}" not in taken]  # those for programs have no short name
     for name in free:
         same = {**OPTIONS[name], "help": f"Same as {PREFIX}{name}."}
         parser.getgroup("warpwatch").addoption(f"--{name}", dest=f"warpwatch_{name.replace('-', '_')}", **same)
     return frozenset(free)
-
-
-def _shown() -> list[str]:
-    """List the options for people; those for programs have no short name."""
-    return [name for name, attributes in OPTIONS.items() if attributes["help"] != argparse.SUPPRESS]
 
 
 def spelled(config: pytest.Config, name: str) -> str:
@@ -201,6 +205,18 @@ def named_options(config: pytest.Config, *, with_settings: bool = True) -> set[s
     settings = config.getini("addopts") if with_settings else ()
     words = (*config.invocation_params.args, *settings, *os.environ.get("PYTEST_ADDOPTS", "").split())
     return {str(word).partition("=")[0] for word in words}
+
+
+def setting_of(config: pytest.Config) -> Setting:
+    """Find the project that option, settings or table name. Raises UsageError."""
+    try:
+        table = read_table(pyproject_of(config.rootpath))
+        setting = choose(config.rootpath, config.getoption(KERNELS) or "", config.getini(SETTING), table)
+    except BadProject as error:
+        raise pytest.UsageError(str(error)) from None
+    if setting is None:
+        raise pytest.UsageError(f"{TABLE} names no kernels: {HOW}")
+    return setting
 
 
 def asks_only(config: pytest.Config) -> bool:

@@ -7,12 +7,15 @@ pytest-xdist stand in warpwatch/plugin/xdist/, and no other module names one.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 from xml.etree import ElementTree
 
 import pytest
@@ -32,14 +35,49 @@ TRIED = {
     "pytest-benchmark": ("5.3.0", "5.3.1"),
     "pytest-xdist": ("3.6.1", "3.8.0"),
 }
+CPU_INFO_SECONDS = 10.0  # that the description of the processor may take
+_Guard = Callable[[str], AbstractContextManager[object]]
 
 
 # pytest
 
 
-def run_unreported(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-    """Run a test and return its reports, which no hook has been given."""
-    return runtestprotocol(item, log=False, nextitem=nextitem)
+class Postponed:
+    """Runner of tests that holds back the reports of passed ones until ``release``."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[pytest.Item, list[pytest.TestReport]]] = []
+
+    def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Run one item. A failure or a skip is reported at once."""
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if all(report.passed for report in reports):
+            self._kept.append((item, reports))
+        else:
+            self._report(item, reports)
+
+    def release(self, failures: Mapping[str, str], properties: Mapping[str, Mapping[str, str]]) -> None:
+        """Report the tests that were held back. ``failures``: messages of cases that fail after all, by id.
+
+        ``properties``: what reports for machines, such as pytest's JUnit XML, hold of a case beside its outcome, by id.
+        """
+        for item, reports in self._kept:
+            name = item.callspec.id  # type: ignore[attr-defined]
+            for report in reports:
+                report.user_properties += properties.get(name, {}).items()
+                if report.when == "call" and name in failures:
+                    report.outcome, report.longrepr = "failed", failures[name]
+            self._report(item, reports)
+        self._kept.clear()
+
+    def _report(self, item: pytest.Item, reports: list[pytest.TestReport]) -> None:
+        for plugin in item.config.pluginmanager.get_plugins():
+            if hasattr(plugin, "item_index"):  # xdist takes the next reports for those of that test
+                plugin.item_index = item.session.items.index(item)
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
 
 def option_names(parser: pytest.Parser) -> set[str]:
@@ -66,7 +104,7 @@ def change_lines(report: pytest.TestReport, change: Callable[[str], str]) -> Non
 
 @dataclass(frozen=True)
 class _Text:
-    """Failure that is a text, with what pytest's short summary reads."""
+    """Failure that is a text, with what pytest's short summary reads; of a plain text it would print all."""
 
     text: str
     reprcrash: SimpleNamespace
@@ -97,15 +135,15 @@ def add_to_junit(config: pytest.Config, report: pytest.TestReport, text: str) ->
         xml.node_reporter(report).append(node)
 
 
-def junit_file(config: pytest.Config) -> Path | None:
-    """Return the path of JUnit's file, or None if none is written."""
+def guard_junit(config: pytest.Config, guarded: Callable[[Path], AbstractContextManager[object]]) -> None:
+    """Write JUnit's file in the context that is made for its path, and name it at the end if it was written.
+
+    The context may suppress errors. Nothing is done where no such file is asked for.
+    """
     xml = config.stash.get(xml_key, None)
-    return Path(xml.logfile) if xml else None
-
-
-def guard_junit(config: pytest.Config, saving: AbstractContextManager[object]) -> None:
-    """Write JUnit's file in a context, which may suppress errors, and name it at the end if it was written."""
-    xml = config.stash[xml_key]
+    if xml is None:
+        return
+    saving = guarded(Path(xml.logfile))
     write, tell, written = xml.pytest_sessionfinish, xml.pytest_terminal_summary, []
 
     def write_or_tell() -> None:
@@ -127,57 +165,123 @@ def guard_junit(config: pytest.Config, saving: AbstractContextManager[object]) -
 # pytest-benchmark
 
 
-def _session(config: pytest.Config) -> Any:
-    return config._benchmarksession  # type: ignore[attr-defined]
-
-
-def time_rounds(
+@contextlib.contextmanager
+def timed_rounds(
     benchmark: BenchmarkFixture,
     sample: Callable[[], object],
     rounds: int,
     *,
     parameters: Mapping[str, Any],
     facts: dict[str, Any],
-) -> Stats | None:
-    """Take samples of a case, and return their statistics; None where pytest-benchmark is disabled."""
+) -> Iterator[Stats | None]:
+    """Take samples of a case, and yield their statistics; None where pytest-benchmark is disabled.
+
+    An error in this context, such as that the kernel is wrong, discards them: they are neither saved nor shown.
+    """
     benchmark.params, benchmark.extra_info = parameters, facts
     benchmark.pedantic(sample, rounds=rounds)
-    return benchmark.stats.stats if benchmark.stats else None
+    stats = benchmark.stats.stats if benchmark.stats else None
+    try:
+        yield stats
+    except Exception:
+        benchmark.has_error = True
+        if stats:
+            stats.data.clear()
+        raise
 
 
-def discard(benchmark: BenchmarkFixture) -> None:
-    """Discard the samples of a wrong kernel, so that they are neither saved nor shown."""
-    benchmark.has_error = True
-    if benchmark.stats:
-        benchmark.stats.stats.data.clear()
+class Storage(Protocol):
+    """Folder of saved runs."""
+
+    root: Path
+
+    def save(self, document: Mapping[str, Any], name: str) -> None:
+        """Save a run, when everything is measured."""
 
 
-def facts_by_case(config: pytest.Config) -> list[tuple[str, dict[str, Any]]]:
-    """Return the id of each case that was timed, and its facts."""
-    return [(timed.param, timed.extra_info) for timed in _session(config).benchmarks]
+class Benchmarks:
+    """Session of pytest-benchmark: the cases that it timed, and how it saves and shows them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config, self._session = config, config._benchmarksession  # type: ignore[attr-defined]
+
+    @property
+    def facts(self) -> list[tuple[str, dict[str, Any]]]:
+        """Id of each case that was timed, and its facts."""
+        return [(timed.param, timed.extra_info) for timed in self._session.benchmarks]
+
+    def documents(self, **facts: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Return, of each case that was timed here, what is saved and what is shown; ``facts`` are added to its own."""
+        right = [timed for timed in self._session.benchmarks if not timed.has_error]
+        for timed in right if facts else ():
+            timed.extra_info |= facts
+        return [(timed.as_dict(include_data=True), timed.as_dict(include_data=False, flat=True)) for timed in right]
+
+    def take_over(self, documents: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+        """Save and show cases that other processes measured, in this order."""
+        self._session.benchmarks = [_MeasuredElsewhere(saved, shown) for saved, shown in documents]
+
+    def hide_tables(self) -> None:
+        """Keep pytest-benchmark from printing its tables."""
+        self._session.quiet = True
+
+    def measure_here(self, *, save: bool) -> None:
+        """Let pytest-benchmark measure, which under xdist it does not. ``save``: and write results."""
+        option, session = self._config.option, self._session
+        session.disabled = option.benchmark_disable and not option.benchmark_enable
+        session.xdist_benchmark_found = False  # or it says that it is disabled
+        if not save:
+            session.save = session.autosave = session.json = None
+
+    def save_samples(self, *, always: bool) -> None:
+        """Save the samples of each case too. ``always``: also where no option asks for a saved run."""
+        session = self._session
+        session.save_data = True
+        if always and not (session.save or session.disabled):
+            session.autosave = session.autosave or get_tag()  # asks git
+
+    @property
+    def folder(self) -> Path:
+        """Folder of saved runs that the options name, or that the repository has for them."""
+        return Path(self._session.storage.path)
+
+    @property
+    def saves(self) -> bool:
+        """True where this run is saved."""
+        return bool((self._session.save or self._session.autosave) and not self._session.disabled)
+
+    @property
+    def writes(self) -> bool:
+        """True where this run is saved, or written to the file of --benchmark-json."""
+        return self.saves or bool(self._session.json and not self._session.disabled)
+
+    @property
+    def json_file(self) -> str:
+        """File of --benchmark-json; empty where none is given."""
+        return str(self._session.json or "")
+
+    def save_by(self, storage: Storage, write: Callable[[Path, str], object], saving: _Guard) -> None:
+        """Save runs by a storage, and the file of --benchmark-json by ``write``.
+
+        ``saving``: makes a context, of the file's title, that may suppress errors.
+        """
+        session = self._session
+
+        def save_json(document: Mapping[str, Any]) -> None:
+            with saving(f"--benchmark-json={session.json}"):
+                write(Path(session.json), safe_dumps(document, ensure_ascii=True, indent=4))
+                session.logger.info(f"Wrote benchmark data in: {session.json}", purple=True)
+
+        session.storage, session.save_json = storage, save_json
 
 
-def measured(config: pytest.Config, **facts: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return, of each case that was timed here, what is saved and what is shown; ``facts`` are added to its own."""
-    documents = []
-    for timed in _session(config).benchmarks:
-        if not timed.has_error:
-            if facts:
-                timed.extra_info |= facts
-            documents.append((timed.as_dict(include_data=True), timed.as_dict(include_data=False, flat=True)))
-    return documents
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _MeasuredElsewhere:
     """Case of another process, in the place of pytest-benchmark's own record of one."""
 
     saved: dict[str, Any]
     shown: dict[str, Any]
-
-    @property
-    def has_error(self) -> bool:
-        return False
+    has_error = False
 
     @property
     def extra_info(self) -> dict[str, Any]:
@@ -196,76 +300,32 @@ class _MeasuredElsewhere:
         return self.saved | {"stats": stats}
 
 
-def take_over_measured(config: pytest.Config, documents: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    """Save and show cases that other processes measured, in this order."""
-    _session(config).benchmarks = [_MeasuredElsewhere(saved=saved, shown=shown) for saved, shown in documents]
+def ask_early(config: pytest.Config) -> None:
+    """Start to describe the processor in a process of its own, and let pytest-benchmark wait for it only at the end.
 
-
-def hide_tables(config: pytest.Config) -> None:
-    """Keep pytest-benchmark from printing its tables."""
-    _session(config).quiet = True
-
-
-def measure_here(config: pytest.Config, *, save: bool) -> None:
-    """Let pytest-benchmark measure, which under xdist it does not. ``save``: and write results."""
-    session = _session(config)
-    session.disabled = config.option.benchmark_disable and not config.option.benchmark_enable
-    session.xdist_benchmark_found = False  # or it says that it is disabled
-    if not save:
-        session.save = session.autosave = session.json = None
-
-
-def save_samples(config: pytest.Config, *, always: bool) -> None:
-    """Save the samples of each case too. ``always``: also where no option asks for a saved run."""
-    session = _session(config)
-    session.save_data = True
-    if always and not (session.save or session.disabled):
-        session.autosave = session.autosave or get_tag()  # asks git
-
-
-def storage_folder(config: pytest.Config) -> Path:
-    """Return the folder of saved runs that the options name, or that the repository has for them."""
-    return Path(_session(config).storage.path)
-
-
-def replace_storage(config: pytest.Config, storage: object) -> None:
-    """Save runs by ``storage.save(document, name)``, which has its folder as ``root``."""
-    _session(config).storage = storage
-
-
-def is_enabled(config: pytest.Config) -> bool:
-    """Tell whether pytest-benchmark measures."""
-    return not _session(config).disabled
-
-
-def saves(config: pytest.Config) -> bool:
-    """Tell whether this run is saved."""
-    session = _session(config)
-    return bool((session.save or session.autosave) and not session.disabled)
-
-
-def json_file(config: pytest.Config) -> str:
-    """Return the file of --benchmark-json; empty where none is given."""
-    return str(_session(config).json or "")
-
-
-def write_json_by(
-    config: pytest.Config, write: Callable[[str, str], object], saving: AbstractContextManager[object]
-) -> None:
-    """Write the file of --benchmark-json by ``write(path, text)``, in a context that may suppress errors."""
-    session = _session(config)
-
-    def save_json(document: Mapping[str, Any]) -> None:
-        with saving:
-            write(session.json, safe_dumps(document, ensure_ascii=True, indent=4))
-            session.logger.info(f"Wrote benchmark data in: {session.json}", purple=True)
-
-    session.save_json = save_json
-
-
-def replace_cpu_info(config: pytest.Config, answer: Callable[[Callable[[], dict[str, Any]]], dict[str, Any]]) -> None:
-    """Describe the processor by ``answer``, which is given pytest-benchmark's own function, until pytest ends."""
+    pytest-benchmark saves that description, and it can take over a second. Where the process does not give it,
+    pytest-benchmark's own function does.
+    """
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "cpuinfo", "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     module = vars(pytest_benchmark.plugin)
     own = module["get_cpu_info"]
-    module["get_cpu_info"] = lambda: answer(own)
-    config.add_cleanup(lambda: module.__setitem__("get_cpu_info", own))
+
+    def answer() -> Any:
+        with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+            description = json.loads(asking.communicate(timeout=CPU_INFO_SECONDS)[0])
+            if isinstance(description, dict):
+                return description
+        return own()
+
+    def end() -> None:
+        module["get_cpu_info"] = own
+        asking.kill()
+        asking.communicate()
+
+    module["get_cpu_info"] = answer
+    config.add_cleanup(end)

@@ -11,30 +11,23 @@ import signal
 import sys
 import threading
 import warnings
-from typing import TYPE_CHECKING
 
 import pytest
 
-from warpwatch.catalogue.project import BadProject, Project, load_setting
-from warpwatch.catalogue.setting import HOW, SETTING, TABLE, Setting, choose, pyproject_of, read_table
+from warpwatch.catalogue.project import BadProject, load_setting
+from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.gpus import model_of_all
 from warpwatch.devices.transfer import Stage
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin.benchmark import BenchPlugin, collect_benchmark
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
-from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER, open_device
-from warpwatch.plugin.options import KERNELS, asks_only, value_of
+from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER
+from warpwatch.plugin.options import asks_only, setting_of, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import without_capture
-from warpwatch.plugin.xdist.other_hosts import take_over_tests
-from warpwatch.plugin.xdist.processes import is_first, is_part
-
-if TYPE_CHECKING:
-    from warpwatch.plugin.storage import Results
+from warpwatch.plugin.xdist.processes import is_first
 
 SECONDS = 10.0  # between two lines on what is waited for
-REPORT_BYTES = 2**16  # of a record or a file of faults, for which there must be space
 # Warnings of pytest-benchmark's: a kernel that is wrong, or that is the same machine code as before, gets no figure.
 EXPECTED = ("Benchmark fixture was not used at all", "Not saving anything, no benchmarks have been run")
 
@@ -55,18 +48,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if settings.kind != "none" and not asks_only(config):
         worker.start()
     _set_up(config, setting, worker)
-
-
-def setting_of(config: pytest.Config) -> Setting:
-    """Find the project that option, settings or table name. Raises UsageError."""
-    try:
-        table = read_table(pyproject_of(config.rootpath))
-        setting = choose(config.rootpath, config.getoption(KERNELS) or "", config.getini(SETTING), table)
-    except BadProject as error:
-        raise pytest.UsageError(str(error)) from None
-    if setting is None:
-        raise pytest.UsageError(f"{TABLE} names no kernels: {HOW}")
-    return setting
 
 
 class Waiting:
@@ -95,15 +76,18 @@ class Waiting:
 
 def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
     """Load the kernels, and register what every run needs: marks, the benchmark's hooks, the report of faults."""
-    from warpwatch.plugin.benchmark import BENCH  # noqa: PLC0415
+    from warpwatch.plugin.benchmark import BenchPlugin  # noqa: PLC0415
+    from warpwatch.plugin.xdist.other_hosts import take_over_tests  # noqa: PLC0415
 
     _add_settings(config)
     take_over_tests(config)
     config.stash[CACHE_NOTES] = {}
     config.stash[MODEL] = model_of_all() if is_first(config) and worker.settings.kind in ("auto", "gpu") else ""
-    config.stash[PROJECT] = worker.project = project = _load(setting)
-    collect_benchmark(config, project.root)
-    config.stash[BENCH] = bench = BenchPlugin(config, project, worker, functools.partial(open_device, config))
+    try:
+        config.stash[PROJECT] = worker.project = project = load_setting(setting)
+    except BadProject as error:
+        raise pytest.UsageError(str(error)) from None
+    bench = BenchPlugin(config, project, worker)
     if worker.child:
         for family in project.families:
             declared_fault(family)  # which is cached: this time is free, because other processes are still starting
@@ -111,7 +95,6 @@ def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
         config.add_cleanup(functools.partial(computed_by.__setitem__, 0, computed_fault))
     config.pluginmanager.register(bench, "warpwatch-bench")
     config.pluginmanager.register(bench.results, "warpwatch-results")
-    _register_reports(config, bench.results)
     # SIGTERM, from a scheduler or a CI service, interrupts the run like Ctrl-C, so that everything is cleaned up.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -124,7 +107,6 @@ def _end_on_sigterm() -> None:
 
 def _add_settings(config: pytest.Config) -> None:
     """Add the marks of tests, and ignore what pytest-benchmark warns of."""
-
     for text in (
         f"cases(name, where=..., shapes=...): run once for each case; {CASES_HELP}",
         f"builds(name, where=...): run once for each build; {BUILDS_HELP}",
@@ -135,33 +117,6 @@ def _add_settings(config: pytest.Config) -> None:
     for text in EXPECTED:
         config.addinivalue_line("filterwarnings", f"ignore:{text}")  # while a test runs
         warnings.filterwarnings("ignore", text)  # and when the session ends
-
-
-def _load(setting: Setting) -> Project:
-    try:
-        return load_setting(setting)
-    except BadProject as error:
-        raise pytest.UsageError(str(error)) from None
-
-
-def _register_reports(config: pytest.Config, results: Results) -> None:
-    """Have the tests of this run recorded, and files for programs written that options name.
-
-    xdist's processes leave all of it to the first one.
-    """
-    from warpwatch.plugin.record import TESTS, SarifFile, Tests  # noqa: PLC0415
-
-    files = {}
-    for name in () if is_part(config) else ("record", "sarif"):
-        if given := value_of(config, name):
-            files[name] = config.invocation_params.dir / given
-            cure = f"free some space, or give another --warpwatch-{name}=FILE"
-            results.require_space(files[name], REPORT_BYTES, cure)
-    config.stash[TESTS] = tests = Tests(files.get("record"), results)
-    if not is_part(config):
-        config.pluginmanager.register(tests, "warpwatch-tests")
-    if "sarif" in files:
-        config.pluginmanager.register(SarifFile(files["sarif"], config.rootpath, tests, results), "warpwatch-sarif")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -7,12 +7,10 @@ while kernels are timed, only that file is lost: the table, the verdict and the 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from warpwatch.devices.outputs import replaced
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.runs.files import write_run, write_whole
 
-CPU_INFO_SECONDS = 10.0  # that the description of the processor may take
 BYTES_OF_A_CASE = 4096  # in a saved run, with 100 samples: 2.6 kB on average
 
 
@@ -43,22 +40,12 @@ def require_space(path: Path, size: int) -> None:
         os.fsync(file.fileno())
 
 
-class Storage:
-    """The storage of pytest-benchmark, in <root>/<gpu>/ in place of <root>/<Python version>/, with whole files only."""
-
-    def __init__(self, root: Path, slug: str, say: Callable[[str], None], results: Results) -> None:
-        self.root, self.slug, self._say, self._results = root, slug, say, results
-
-    def save(self, document: Mapping[str, Any], name: str) -> None:
-        """Save a run; pytest-benchmark calls this when everything is measured."""
-        folder = self.root / self.slug
-        with self._results.saving(f"this run, in {folder},"):
-            self._results.saved = str(write_run(folder, name, document))
-            self._say(f"saved {self._results.saved}")
-
-
 class Results:
-    """A pytest plugin that reports result files which could not be written, and fails the run then."""
+    """Files of a run: a pytest plugin that reports those which could not be written, and fails the run then.
+
+    It takes the place of pytest-benchmark's storage, in <root>/<gpu>/ instead of <root>/<Python version>/, with whole
+    files only.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -84,26 +71,37 @@ class Results:
         except OSError as error:
             raise pytest.UsageError(f"{path} cannot be written ({error.strerror or error}): {cure}") from None
 
-    def take_over(self, slug: str, cases: int, say: Callable[[str], None]) -> None:
-        """Replace pytest-benchmark's storage by ``Storage``, once its folder and --benchmark-json can be written."""
-        config, size = self._config, cases * BYTES_OF_A_CASE
-        self.root = bridge.storage_folder(config)
-        bridge.replace_storage(config, Storage(self.root, slug, say, self))
-        saves, json_file = bridge.saves(config), bridge.json_file(config)
-        if saves:
+    def take_over(self, slug: str, cases: int, notes: list[str]) -> None:
+        """Replace pytest-benchmark's storage, once its folder and --benchmark-json can be written.
+
+        ``notes``: lines to print, among them the file of the run once it is saved.
+        """
+        benchmarks, size = bridge.Benchmarks(self._config), cases * BYTES_OF_A_CASE
+        self.root, self._slug, self._notes = benchmarks.folder, slug, notes
+        if benchmarks.saves:
             run = self.root / slug / "run.json"
             self.require_space(run, size, "runs are saved there; free some space, or give --benchmark-storage=FOLDER")
-        if saves or (json_file and bridge.is_enabled(config)):
-            ask_early(config)
-        if json_file:
-            self.require_space(Path(json_file), size, "free some space, or give another --benchmark-json=FILE")
-            bridge.write_json_by(config, write_whole, self.saving(f"--benchmark-json={json_file}"))
+        if benchmarks.writes:
+            bridge.ask_early(self._config)
+        if file := benchmarks.json_file:
+            self.require_space(Path(file), size, "free some space, or give another --benchmark-json=FILE")
+        benchmarks.save_by(self, write_whole, self.saving)
+
+    def save(self, document: Mapping[str, Any], name: str) -> None:
+        """Save a run; pytest-benchmark calls this when everything is measured."""
+        folder = self.root / self._slug
+        with self.saving(f"this run, in {folder},"):
+            self.saved = str(write_run(folder, name, document))
+            self._notes.append(f"saved {self.saved}")
 
     def pytest_sessionstart(self) -> None:
         """Catch errors in writing JUnit's file, which pytest writes at the end, where they would hide the summary."""
-        if path := bridge.junit_file(self._config):
+
+        def guarded(path: Path) -> AbstractContextManager[None]:
             self.require_space(path, BYTES_OF_A_CASE, "free some space, or give another --junitxml=FILE")
-            bridge.guard_junit(self._config, self.saving(f"--junitxml={path}"))
+            return self.saving(f"--junitxml={path}")
+
+        bridge.guard_junit(self._config, guarded)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -116,32 +114,3 @@ class Results:
             terminalreporter.section("not saved")
         for sentence in self.lost:
             terminalreporter.line(sentence)
-
-
-def ask_early(config: pytest.Config) -> None:
-    """Start to describe the processor in a process of its own, and let pytest-benchmark wait for it only at the end.
-
-    pytest-benchmark saves that description, and it can take over a second.
-    """
-    asking = subprocess.Popen(
-        [sys.executable, "-m", "cpuinfo", "--json"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-
-    def answer(late: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the description, by ``late`` where the process did not give it."""
-        try:
-            output, _ = asking.communicate(timeout=CPU_INFO_SECONDS)
-            description = json.loads(output)
-        except (subprocess.TimeoutExpired, ValueError):
-            return late()
-        return description if isinstance(description, dict) else late()
-
-    def end() -> None:
-        asking.kill()
-        asking.communicate()
-
-    bridge.replace_cpu_info(config, answer)
-    config.add_cleanup(end)

@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from warpwatch.runs.files import PACKED, PLAIN, run_files
 from warpwatch.runs.record import LARGEST, BadRun
@@ -29,16 +28,15 @@ def fetch_baselines(where: str, slug: str, cache: Path) -> Path:
     ``where``: a folder or an address, which holds the runs or a folder ``slug`` with them. ``cache``: a folder for
     copies. Copies are this process's own, and go with it. Raises BadRun where the baseline cannot be read.
     """
-    address = "://" in where
     folder = Path(where)
     try:
-        if not address and not folder.is_dir():
+        if "://" in where:
+            return _copied(cache, slug, _fetched(where, slug))
+        if not folder.is_dir():
             raise BadRun(f"{where}: there is no such folder")
-        if not address and ((folder / slug).is_dir() or not run_files(folder)):
+        if (folder / slug).is_dir() or not (files := run_files(folder)):
             return folder
-        if address:
-            return _copied(cache, slug, ((name, files.cat_file(path)) for files, path, name in _listed(where, slug)))
-        return _copied(cache, slug, ((path.name, path.read_bytes()) for path in run_files(folder)))
+        return _copied(cache, slug, ((path.name, path.read_bytes()) for path in files))
     except BadRun:
         raise
     except ImportError as error:
@@ -47,8 +45,8 @@ def fetch_baselines(where: str, slug: str, cache: Path) -> Path:
         raise BadRun(f"{where}: cannot be read ({type(error).__name__}: {error})") from None
 
 
-def _listed(where: str, slug: str) -> Iterable[tuple[Any, str, str]]:
-    """Yield file system, path and name of each run. Raises BadRun."""
+def _fetched(where: str, slug: str) -> Iterable[tuple[str, bytes]]:
+    """Yield name and content of each run. Raises BadRun."""
     import fsspec  # noqa: PLC0415  # an extra
 
     files, root = fsspec.url_to_fs(where)
@@ -65,7 +63,7 @@ def _listed(where: str, slug: str) -> Iterable[tuple[Any, str, str]]:
         name = PurePosixPath(str(entry["name"])).name
         if (entry.get("size") or 0) > LARGEST:
             raise BadRun(f"{where}: {name} holds more than {LARGEST:,} bytes, and no run does")
-        yield files, entry["name"], name
+        yield name, files.cat_file(entry["name"])
 
 
 def _copied(cache: Path, slug: str, contents: Iterable[tuple[str, bytes]]) -> Path:

@@ -16,8 +16,8 @@ from msgspec import Meta, Struct, structs
 
 from warpwatch.catalogue.cases import Case
 
-_UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
-Line = Annotated[str, Meta(pattern=rf"^[^{_UNPRINTABLE}]*\Z", max_length=10_000)]
+UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+Text = Annotated[str, Meta(pattern=rf"^[^{UNPRINTABLE}]*\Z", max_length=10_000)]  # of one line
 Number = Annotated[int, Meta(ge=0, le=2**31)]
 
 # The report of the software device: what is wrong in which kernel, and below it a line for each place.
@@ -34,9 +34,16 @@ MISTAKE, TIMEOUT, LOST = "mistake in a declaration", "timeout", "lost device"
 class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of a file, and what happens there. ``file`` is empty where the place is unknown."""
 
-    file: Line = ""
+    file: Text = ""
     line: Number = 0
-    message: Line = ""
+    message: Text = ""
+
+    @classmethod
+    def of_kernel(cls, case: Case) -> Place:
+        """Return a kernel's file and the first line of its function; nothing of a call or a function of Python."""
+        if case.variant.call or callable(case.variant.source):
+            return cls()
+        return cls(file=str(case.build.source), line=first_line(case.build.source, case.entry))
 
 
 class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,9 +54,9 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``in_source``: the place is the line of the fault itself, and not merely where the kernel begins.
     """
 
-    kind: Line
+    kind: Text
     place: Place
-    kernel: Line = ""
+    kernel: Text = ""
     others: tuple[Place, ...] = ()
     in_source: bool = False
 
@@ -76,13 +83,6 @@ def compile_errors(text: str) -> tuple[Fault, ...]:
         for match in COMPILE.finditer(text)
     )
     return tuple(Fault(kind=COMPILE_ERROR, place=place, in_source=True) for place in places)
-
-
-def place_of(case: Case) -> Place:
-    """Return a kernel's file and the first line of its function; an empty place for a call or a function of Python."""
-    if case.variant.call or callable(case.variant.source):
-        return Place()
-    return Place(file=str(case.build.source), line=first_line(case.build.source, case.entry))
 
 
 @functools.cache

@@ -37,14 +37,13 @@ def run_files(folder: Path, pattern: str = "*") -> list[Path]:
     ``pattern``: of the names without their endings. Where a run is there twice, the one that is not compressed counts:
     the other one was being written when its program was ended.
     """
-    paths = {}
-    names: list[str] = []
+    files: list[str] = []
     with contextlib.suppress(OSError):
-        names = os.listdir(folder)
-    for ending in (PACKED, PLAIN):
-        for each in names:
-            if each.endswith(ending) and fnmatchcase(each.removesuffix(ending), pattern):
-                paths[each.removesuffix(ending)] = folder / each
+        files = os.listdir(folder)
+    ending_so = [
+        (file.removesuffix(ending), file) for ending in (PACKED, PLAIN) for file in files if file.endswith(ending)
+    ]
+    paths = {name: folder / file for name, file in ending_so if fnmatchcase(name, pattern)}
     numbers = {name: number_of(path.name) for name, path in paths.items()}
     return [paths[name] for name in sorted(paths, key=lambda name: (numbers[name] is None, numbers[name] or 0, name))]
 

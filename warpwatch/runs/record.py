@@ -27,8 +27,9 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from warpwatch.runs.faults import Fault, Place
-from warpwatch.runs.files import compact_json, read_content, run_files, write_whole
+from warpwatch.runs.faults import UNPRINTABLE, Fault, Place
+from warpwatch.runs.faults import Text as Text  # noqa: PLC0414  # users import it from here
+from warpwatch.runs.files import read_content, run_files
 from warpwatch.runs.identity import Identity
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -39,10 +40,8 @@ LARGEST = 2**27  # bytes of a file, unpacked: ten times the largest run, and sma
 SHORTEST, LONGEST = 1e-12, 1e9  # seconds of a sample: ratios and their logarithms stay far from overflow
 
 VERSION = 1  # of what a run records beside pytest-benchmark's own; 0: it recorded no decisions and no tests
-_UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
-Text = Annotated[str, Meta(pattern=rf"^[^{_UNPRINTABLE}]*\Z", max_length=10_000)]
-FolderName = Annotated[str, Meta(pattern=rf"^(?![.])[^/\\{_UNPRINTABLE}]*\Z", max_length=100)]
-Lines = Annotated[str, Meta(pattern=rf"^([^{_UNPRINTABLE}]|[\n\t])*\Z", max_length=2**20)]
+FolderName = Annotated[str, Meta(pattern=rf"^(?![.])[^/\\{UNPRINTABLE}]*\Z", max_length=100)]
+Lines = Annotated[str, Meta(pattern=rf"^([^{UNPRINTABLE}]|[\n\t])*\Z", max_length=2**20)]
 Seconds = Annotated[float, Meta(ge=SHORTEST, le=LONGEST)]
 Share = Annotated[float, Meta(ge=0, le=1e6)]
 Figure = Annotated[float, Meta(ge=1e-30, le=1e30)]  # seconds, joules or a ratio: logarithms stay far from overflow
@@ -407,11 +406,6 @@ def _verdicts_alone(cases: Mapping[str, CaseRecord]) -> dict[str, Decision]:
     """Return the verdicts of a run of version 0, which recorded no figures beside them."""
     facts = {name: case.facts for name, case in cases.items() if case.facts.verdict in set(Verdict)}
     return {n: Decision(verdict=Verdict(f.verdict), explanation=f.explanation) for n, f in facts.items()}
-
-
-def write_record(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the record of a run whole or not at all, in place of an earlier one. Raises OSError."""
-    write_whole(path, compact_json(document))
 
 
 def recorded(about: Mapping[str, Any]) -> dict[str, Any]:

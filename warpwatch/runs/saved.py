@@ -1,4 +1,4 @@
-"""Keeps the names under which programs outside of this repository import the reader of saved runs."""
+"""Alias of record.py, from which programs outside of this repository import the reader of runs; use that one here."""
 
 from __future__ import annotations
 

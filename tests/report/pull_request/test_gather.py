@@ -15,7 +15,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.pull_request.gather import Gathered, count_tests, findings
 from warpwatch.report.pull_request.result import Kind
-from warpwatch.runs.faults import FAILED, WRONG, Fault, Place, place_of, reported
+from warpwatch.runs.faults import FAILED, WRONG, Fault, Place, reported
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -40,7 +40,7 @@ def a_test(case: str, outcome: Outcome = Outcome.FAILED, *faults: Fault, launche
         case=case,
         kernel=f"{known.family.name}-{known.variant.name}" if known else case,
         launched=launched,
-        place=place_of(known) if known else Place(),
+        place=Place.of_kernel(known) if known else Place(),
         faults=faults,
     )
 
@@ -106,9 +106,9 @@ def test_the_first_line_of_every_kernel_of_this_repository_is_that_of_its_functi
     kernels = [case for case in timed_cases(FAMILIES) if not (case.variant.call or case.variant.on_host)]
     assert len(kernels) > 500
     for case in {case.build.source: case for case in kernels}.values():
-        line = case.build.source.read_text().splitlines()[place_of(case).line - 1]
+        line = case.build.source.read_text().splitlines()[Place.of_kernel(case).line - 1]
         assert "__global__" in line, case.id
-    assert place_of(find_case(FAMILIES, "matmul-cublas-vendor-128x128x128-float32")) == Place()
+    assert Place.of_kernel(find_case(FAMILIES, "matmul-cublas-vendor-128x128x128-float32")) == Place()
 
 
 def why_untested(record: RunRecord) -> str:

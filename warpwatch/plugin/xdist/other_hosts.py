@@ -21,7 +21,7 @@ from warpwatch.plugin.xdist.processes import hand, handed, is_part
 from warpwatch.revision.commit import git
 from warpwatch.revision.declared import BadRevision
 
-SENT, STATE = "warpwatch_tests", "warpwatch_state"  # in what the first process hands to the others
+SENT = "warpwatch_tests"  # handed to the others: the names of the tests, and the state of the first one's checkout
 TESTS = pytest.StashKey[list[str]]()
 
 
@@ -65,25 +65,21 @@ def _in_checkout(config: pytest.Config, test: str) -> str:
 def pytest_configure_node(node: Any) -> None:
     """Hand a process the names of the tests, and the state of the checkout."""
     if TESTS in node.config.stash:
-        hand(node, SENT, node.config.stash[TESTS])
-        hand(node, STATE, state_of(node.config.rootpath))
+        hand(node, SENT, (node.config.stash[TESTS], state_of(node.config.rootpath)))
 
 
 def take_over_tests(config: pytest.Config) -> None:
     """Run, in a process of xdist, the tests that the first one names."""
-    tests = handed(config, SENT)
-    if tests is not None:
-        config.args = [str(config.rootpath / test) for test in tests]
+    if sent := handed(config, SENT):
+        config.args = [str(config.rootpath / test) for test in sent[0]]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """End a process of xdist whose checkout is in another state; an error would be an internal one there."""
-    wanted = handed(session.config, STATE)
-    if not wanted:
-        return
+    _, wanted = handed(session.config, SENT) or ((), "")
     root = session.config.rootpath
-    if (here := state_of(root)) != wanted:
+    if wanted and (here := state_of(root)) != wanted:
         session.shouldfail = (
             f"{platform.node()}: the checkout in {root} is {here or 'no git repository'}, and the first process's is "
             f"{wanted}: one run tests one state of the code; bring both to the same, or leave this host out"

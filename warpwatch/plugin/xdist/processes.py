@@ -1,4 +1,4 @@
-"""Processes of a run by pytest-xdist: which one this is, what they hand to each other, and how they end early.
+"""Processes of a run by pytest-xdist: how many and which one this is, what they hand on, and how they end early.
 
 The first process hands the tests to the others. These run them, and hand back what else they have at their end.
 """
@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 
+from warpwatch.plugin.options import names_benchmark, setting_of, value_of
+
 NODES = pytest.StashKey[list[Any]]()  # xdist's controllers of its processes
 COLLECTING_SECONDS = 1.5  # for all processes to collect their tests, before they see that they are to end
+SET_BY_USER = "PYTEST_XDIST_AUTO_NUM_WORKERS"
+SLUG = "warpwatch_slug"  # handed to the others: the model of the first process's GPU
 
 
 def is_first(config: pytest.Config) -> bool:
@@ -51,16 +55,25 @@ def handed_back(node: Any, key: str) -> Any:
     return getattr(node, "workeroutput", {}).get(key)
 
 
-def name_of(node: Any) -> str:
-    """Return the name of a process, such as gw0."""
-    return str(node.gateway.id)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Return the number of GPUs where bench/ is named, and 0 where one alone can be used: then xdist starts no process.
 
+    One alone is used where models may differ, and by a self-check. None where xdist shall count cores, or take the
+    number that its user has set for ``auto``; and where the driver does not work, which the run says by itself. xdist
+    asks before the rest of the plugin is loaded, and seldom: so what the answer needs is imported with the question.
+    """
+    if os.environ.get(SET_BY_USER) or value_of(config, "device") not in ("auto", "gpu"):
+        return None
+    from warpwatch.devices.gpus import model_of_all, number_of_gpus  # noqa: PLC0415
+    from warpwatch.devices.machine import DeviceError  # noqa: PLC0415
 
-def announce(item: pytest.Item) -> None:
-    """Tell xdist, in one of its processes, of which test the next reports are: not of the last one that ran."""
-    for plugin in item.config.pluginmanager.get_plugins() if is_part(item.config) else ():
-        if hasattr(plugin, "item_index"):
-            plugin.item_index = item.session.items.index(item)
+    gpus = 0
+    if names_benchmark(config, setting_of(config).root):
+        with contextlib.suppress(DeviceError):
+            gpus = number_of_gpus()
+    alone = gpus == 1 or value_of(config, "self-check")
+    return (0 if alone or not model_of_all() else gpus) if gpus else None
 
 
 @pytest.hookimpl(optionalhook=True)

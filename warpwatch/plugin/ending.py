@@ -1,0 +1,260 @@
+"""End of a benchmark run: likely causes, whether the run fails, and what is printed and recorded of it as a whole.
+
+A run that was asked to compare and compared nothing must not look like one that found every kernel as fast as before.
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpwatch.compare.comparison import COMPARED, Comparison
+from warpwatch.compare.energy import lines as energy_lines
+from warpwatch.compare.energy import takes_more
+from warpwatch.compare.reference import RECORD
+from warpwatch.devices.compile.background import on_all_cores
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.explain.explanation import BESIDES, CaseCode, explain, other_code, own_code
+from warpwatch.plugin.asked import Asked, Run
+from warpwatch.plugin.options import named_options, spelled, value_of
+from warpwatch.plugin.pytest_benchmark_bridge import Benchmarks
+from warpwatch.report.ladder import add_shares
+from warpwatch.report.tables import line, sentence, summary
+from warpwatch.runs.files import run_files, write_whole
+from warpwatch.timing import observers
+from warpwatch.verdict.rule import Verdict
+
+ENERGY = observers.BY_OPTION["energy"]
+NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green
+ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+SHOWN = 20  # lines of a verdict, and rows of pytest-benchmark's table
+SHOWN_WITHOUT_CLOCK = 5  # lines of a verdict, where the times are the host's and judge no kernel
+# Options of pytest-benchmark that are for its tables.
+FOR_TABLES = ("columns", "sort", "group-by", "name", "histogram", "verbose", "time-unit", "cprofile")
+EXPLAINED = 40  # cases of a run: disassembling takes a third of a second each
+TOO_MANY = f"not explained: the {EXPLAINED} worst are; python -m warpwatch explain CASE does it"
+EXPLANATION = "explanation"  # a property of a report
+Reporter = pytest.TerminalReporter | None
+
+
+class Ending:
+    """End of a run: what follows from the verdicts, once all cases are measured."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._config = run, run.config
+
+    def explain(self, progress: Callable[[int, int], None]) -> None:
+        """Give slower and faster cases the likely cause: the worst of them, where there are many."""
+        comparison, device, calls = self._run.comparison, self._run.device, {}
+        decisions = comparison.decisions
+        chosen = [name for name, each in decisions.items() if each.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+        chosen.sort(key=lambda name: -decisions[name].ratio)
+        if not chosen or not isinstance(device, DeviceInfo):
+            return
+        target, codes = device.timing_target, list[CaseCode]()
+        explanations = dict.fromkeys(chosen, TOO_MANY)
+        for name, side in comparison.old_codes(chosen[:EXPLAINED], self._run.project, target).items():
+            if isinstance(side, str):
+                besides = changed.besides("code") if (changed := comparison.changed.get(name)) else ""
+                explanations[name] = f"{BESIDES}: {besides}" if besides else f"not explained: {side}"
+            else:
+                measured = comparison.measured[name]
+                both = other_code(*side), own_code(measured.case, measured.kernel.image)
+                calls[name] = functools.partial(explain, *both, target.arch, decisions[name].verdict)
+                codes += both
+        read = {code.image.image_hash: code.read_ahead for code in codes}
+        steps = len(read)  # many cases have one image, which takes a third of a second to be read
+        on_all_cores(read, lambda done, _: progress(done, steps + len(calls)))
+        explained = on_all_cores(calls, lambda done, _: progress(steps + done, steps + len(calls)))
+        explanations |= {name: job.result().sentence for name, job in explained.items()}
+        for name, explanation in explanations.items():
+            decisions[name] = replace(decisions[name], explanation=explanation)
+
+    def reports(self) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        """Return the messages of slower cases, and what reports for machines hold of each case, by id."""
+        slower, properties = {}, {}
+        for name, each in self._run.comparison.decisions.items():
+            properties[name] = {"verdict": str(each.verdict), "comparison": sentence(each)}
+            if each.explanation:
+                properties[name][EXPLANATION] = each.explanation
+            if each.verdict == Verdict.SLOWER:
+                slower[name] = line(each)
+        return slower, properties
+
+    def about(self, benchmarks: list[dict[str, Any]]) -> dict[str, Any]:
+        """Add shares to the cases of a run that is to be saved, and return what it records of itself: of ``About``."""
+        run, comparison = self._run, self._run.comparison
+        add_shares(run.cases, benchmarks)
+        slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
+        return {
+            "failed": sorted(run.failed - slower),
+            "slower": sorted(slower),
+            "whole": run.whole and len(benchmarks) == len(run.selected),
+            "against": comparison.against,
+            "decisions": comparison.decisions,
+            "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
+            "energies": comparison.energy,
+            "past": comparison.past,
+            "notes": comparison.describe() if comparison.active else (),
+            "alarm": comparison.alarm,
+            "missing": run.missing,
+        }
+
+    def conclude(self, session: pytest.Session, exitstatus: int, reporter: Reporter) -> list[str]:
+        """Set the exit status that follows from the comparison, choose tables, and return the last lines of the run."""
+        words: list[str] = []
+        if not self._wants_tables():
+            Benchmarks(self._config).hide_tables()
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self._config.option.collectonly:
+            words = [_nothing_ran(self._config)]
+        elif self._run.selected and exitstatus in ENDED:
+            words = self._judge(session, reporter)
+        return words or _nothing_tested(reporter)
+
+    def _judge(self, session: pytest.Session, reporter: Reporter) -> list[str]:
+        run, comparison, asked = self._run, self._run.comparison, self._run.asked
+        reasons, (measured, left_out) = value_of(self._config, "fail-on"), self._energies()
+        silent = bool(left_out) and not measured
+        if run.missing or _fails(asked, comparison, reasons) or (silent and "energy" in reasons):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        nothing = bool(asked.option) and not comparison.compared
+        others = [name for name, each in comparison.decisions.items() if each.verdict not in COMPARED]
+        if reporter and (left := list(run.passed) if nothing else others):  # whole reports: other plugins read them
+            reporter.stats[NOT_COMPARED] = [run.passed[name] for name in left if name in run.passed]
+        words = []
+        if silent:
+            words = [f"NO ENERGY WAS MEASURED ({spelled(self._config, 'energy')}): {_reasons(left_out)}"]
+        if nothing:
+            why = asked.nothing or _why_nothing(comparison)
+            words.append(f"NOTHING WAS COMPARED ({asked.option}): {why}; no kernel could be called slower")
+            words += asked.advice
+        return words
+
+    def summary(self) -> list[str]:
+        """Return the lines that are printed of a run, on its comparison first."""
+        run, comparison, lines = self._run, self._run.comparison, list(self._run.notes)
+        facts, report = Benchmarks(self._config).facts, "--benchmark-columns=median"
+        if thrown := sum(each.get("hold_timeouts", 0) for _, each in facts):
+            lines.append(f"{thrown} samples were thrown away and taken again, because the hold ran into its limit")
+        if comparison.active:
+            lines += comparison.describe()
+            lines += self._verdicts() if run.concluded else ["interrupted: no case has a verdict"]
+        measured, left_out = self._energies()
+        if measured and left_out:
+            total = measured + left_out.total()
+            lines.append(f"energy of {left_out.total()} of {total} kernels was not measured: {_reasons(left_out)}")
+        is_cut = any(text.startswith("... and ") for text in lines)
+        if run.results.saved:
+            report = f"python -m warpwatch report {shlex.quote(run.results.saved)}"
+        if not self._wants_tables():
+            lines.append(f"times of {len(facts)} cases: {report}; -v prints them here")
+        if run.results.saved and is_cut:
+            lines.append(f"every verdict of this run: {report} --html FOLDER")
+        lines += self._next_step()
+        slug = run.gpu.get("slug", "")
+        if slug and self._has_clock and not run.asked.option and not run_files(run.project.baselines / slug):
+            lines.append(f"there is no baseline for {slug} yet; `{RECORD}` makes one")
+        return lines
+
+    @property
+    def _has_clock(self) -> bool:
+        return bool(self._run.gpu) and not self._run.gpu.get("note")
+
+    def _verdicts(self) -> list[str]:
+        """Return lines on what was found of times, then of energies, where they were measured.
+
+        Where a list is cut, the whole of it is written beside the saved run, so that nothing is measured again to see
+        it.
+        """
+        decisions, missing, results = self._run.comparison.decisions, self._run.missing, self._run.results
+        most = SHOWN if not self._config.get_verbosity() > 0 else None
+        if not self._has_clock:
+            most = SHOWN_WITHOUT_CLOCK
+        lines, whole = summary(decisions, missing, most), summary(decisions, missing)
+        if results.saved and len(lines) != len(whole):
+            file = Path(results.saved).with_suffix(".verdicts.txt")
+            with results.saving(f"the list of verdicts, as {file},"):
+                write_whole(file, "\n".join(whole) + "\n")
+                lines = summary(decisions, missing, most, f": {file} has all")
+        return [*lines, *energy_lines(self._run.comparison.energy)]
+
+    def _wants_tables(self) -> bool:
+        """Tell whether pytest-benchmark's tables are printed: those that are asked for, and small ones.
+
+        Options in a repository's settings say what tables look like, and ask for none.
+        """
+        named, few = named_options(self._config, with_settings=False), len(Benchmarks(self._config).facts) <= SHOWN
+        return few or self._config.get_verbosity() > 0 or any(f"--benchmark-{name}" in named for name in FOR_TABLES)
+
+    def _next_step(self) -> Iterator[str]:
+        """Yield a line on what to do after a run that found a kernel wrong or slower."""
+        comparison = self._run.comparison
+        slower = {name: each.ratio for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER}
+        if wrong := sorted(self._run.failed - slower.keys()):
+            case = next((f"; python -m warpwatch run {name}" for name in wrong if name.count("-") == 4), "")
+            yield f"next: mend what is wrong{case}"  # a mistake in a declaration has no case
+        elif slower:
+            worst = max(slower, key=lambda name: (slower[name], name))
+            if step := comparison.next_step(worst, spelled(self._config, "against")):
+                yield f"next: {step}"
+
+    def _energies(self) -> tuple[int, Counter[str]]:
+        """Return how many timed cases have an energy, and why others have none; neither where none was asked for."""
+        measured, left_out = 0, Counter[str]()
+        for name, facts in Benchmarks(self._config).facts if value_of(self._config, "energy") else ():
+            if any(map(facts.get, ENERGY.units)):
+                measured += 1
+            elif why := ENERGY.leaves_out(self._run.cases[name]):
+                left_out[why] += 1
+            elif self._run.cases[name].variant.call and self._run.asked.against:
+                left_out["it is a call, whose two sides run in processes of their own"] += 1
+            else:
+                left_out["its test failed before"] += 1
+        return measured, left_out
+
+
+def _reasons(left_out: Counter[str]) -> str:
+    return ", ".join(f"{count} because {why}" for why, count in left_out.most_common())
+
+
+def _why_nothing(comparison: Comparison) -> str:
+    """Say why no case was compared."""
+    decisions = comparison.decisions.values()
+    reasons = Counter(": ".join(filter(None, [str(each.verdict), each.reason])) for each in decisions)
+    listed = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common(3))
+    return listed or "no case was measured to its end"
+
+
+def _fails(asked: Asked, comparison: Comparison, reasons: list[str]) -> bool:
+    """Tell whether the comparison fails a run whose tests all passed. ``reasons``: of --fail-on."""
+    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and takes_more(comparison.energy)):
+        return True
+    if asked.option and not comparison.compared and (asked.required or "incomparable" in reasons):
+        return True
+    verdicts = {decision.verdict for decision in comparison.decisions.values()}
+    if Verdict.INCOMPARABLE in verdicts and comparison.lacks:
+        return True  # a case may have needed a submodule that is not here
+    return any(str(verdict) in reasons for verdict in verdicts & {Verdict.UNSURE, Verdict.INCOMPARABLE})
+
+
+def _nothing_ran(config: pytest.Config) -> str:
+    """Say that no test is left, and by which selection."""
+    chosen = [f"-k {config.option.keyword!r}" * bool(config.option.keyword)]
+    chosen += [f"-m {config.option.markexpr!r}" * bool(config.option.markexpr), " ".join(config.args)]
+    return f"NOTHING RAN: no test is left of those that {' and '.join(filter(None, chosen))} select"
+
+
+def _nothing_tested(reporter: Reporter) -> list[str]:
+    """Return the last line of a run whose tests were all skipped, which would otherwise end like a good one."""
+    stats = reporter.stats if reporter else {}
+    skipped = len(stats.get("skipped", ()))
+    if not skipped or any(stats.get(kind) for kind in ("passed", "failed", "error", "xfailed", "xpassed")):
+        return []
+    return [f"NOTHING WAS TESTED: all {skipped} tests were skipped; the lines above say what each of them needs"]
