@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kernels import FAMILIES
-from tests.project import PROJECT, ROOT
+from tests.project import ROOT
 from warpwatch.catalogue.cases import Build
 from warpwatch.catalogue.corners import beyond_32_bits, least_builds
 from warpwatch.devices.compile.compiler import compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.large import LAST_BLOCK, problem_of_the_last_block
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    """The software device, whatever else this machine has."""
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
 
 
 def build_of(family: str, variant: str) -> Build:
