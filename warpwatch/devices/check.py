@@ -70,9 +70,12 @@ def compare(
             if not wrong.any():
                 return None
     else:
-        wrong = got != expected
-        error = _distance(got, expected, wrong)
-    return _describe(got, expected, np.broadcast_to(bound, got.shape), error, wrong, rows)
+        error = wrong = got != expected
+        if (kind := got.dtype.kind) in "iu":
+            # The difference of two numbers of 64 bits fits into an unsigned one, whatever their signs are.
+            high, low = (pick(got, expected).astype(f"{kind}8").view(np.uint64) for pick in (np.maximum, np.minimum))
+            error = high - low
+    return _describe(got, expected, np.broadcast_to(bound, got.shape), error.astype(np.float64), wrong, rows)
 
 
 def compare_all(
@@ -107,14 +110,6 @@ def _is_right(got: Array, expected: Array, bound: Array) -> bool:
     with np.errstate(invalid="ignore"):
         error = np.abs(np.subtract(got.astype(wide(got.dtype), copy=False), expected))
     return bool((error <= bound).all())
-
-
-def _distance(got: Array, expected: Array, wrong: Array) -> Array:
-    if got.dtype.kind not in "iu":
-        return wrong.astype(np.float64)
-    # The difference of two numbers of 64 bits fits into an unsigned one, whatever their signs are.
-    high, low = (pick(got, expected).astype(f"{got.dtype.kind}8").view(np.uint64) for pick in (np.maximum, np.minimum))
-    return (high - low).astype(np.float64)
 
 
 def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Array, rows: Array | None) -> Mismatch:
@@ -171,7 +166,12 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
     for axis, (indices, span) in enumerate(zip(mismatch.indices, mismatch.spans, strict=True)):
         lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(indices, *span)}")
     if case.results and name == case.results[0].name:
-        lines += _owners(case, mismatch, offset)
+        owner, first = case.owner(mismatch.first, offset), ", ".join(map(str, mismatch.first))
+        if owner:
+            who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"
+            axes, (x, y) = "x, y" if len(owner.block) == 2 else "x, y, z", case.build.block_xy
+            blocks = f"{axes}; blocks of {x}x{y}, grid {case.launch.grid}"
+            lines.append(f"  first     [{first}], written by {who} ({blocks})")
     lines += [*(f"  {note}" for note in notes), f"  again     {command}"]
     return "\n".join(lines)
 
@@ -201,14 +201,3 @@ def _list(indices: tuple[int, ...], count: int, low: int, high: int) -> str:
     if count == high - low + 1:
         return f"{low} to {high}, all of them"
     return f"{count:,} between {low} and {high}: {', '.join(map(str, indices))}, ..."
-
-
-def _owners(case: Case, mismatch: Mismatch, offset: int) -> list[str]:
-    owner = case.owner(mismatch.first, offset)
-    if owner is None:
-        return []
-    first = ", ".join(map(str, mismatch.first))
-    bx, by = case.build.block_xy
-    who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"
-    axes = "x, y" if len(owner.block) == 2 else "x, y, z"
-    return [f"  first     [{first}], written by {who} ({axes}; blocks of {bx}x{by}, grid {case.launch.grid})"]
