@@ -13,7 +13,7 @@ import warpwatch as ww
 from kernels import FAMILIES
 from tests.project import ROOT
 from tests.stranger import run_pytest
-from tests.written import compile_written
+from tests.written import compile_planted
 from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.evaluate import evaluate, faults, nothing_shown, plan
@@ -167,10 +167,9 @@ def test_an_evaluation_says_what_was_launched_and_that_it_is_right() -> None:
 
 
 def test_an_evaluation_describes_the_first_wrong_launch(tmp_path: Path) -> None:
-    text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
-    (source := tmp_path / "serial.cpp").write_text(text.replace("c_row[col] = 0;", LATE))
-    image = compile_written(source, SERIAL.build.all_macros, None).path
-    evaluation = evaluate(Host(), SERIAL, image, "again", launches=3, further=False)
+    source = ROOT / "kernels/matmul/serial.cpp"
+    image = compile_planted(tmp_path, source, "c_row[col] = 0;", LATE, SERIAL.build.all_macros)
+    evaluation = evaluate(Host(), SERIAL, image.path, "again", launches=3, further=False)
     (fault,) = evaluation.faults
     assert fault.startswith(f"{SERIAL.id} is wrong in ")
     assert "right in launch 1, wrong in launch 2 of 3" in fault

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
@@ -12,14 +13,14 @@ import numpy as np
 import pytest
 
 from warpwatch.catalogue.arrays import Array
-from warpwatch.devices.transfer import connected_pair, receive, send
+from warpwatch.devices.transfer import receive, send
 
 Pair = tuple[Connection, Connection]
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    ours, theirs = (Connection(end.detach()) for end in connected_pair())
+    ours, theirs = (Connection(end.detach()) for end in socket.socketpair())
     yield ours, theirs
     ours.close()
     theirs.close()

@@ -29,7 +29,7 @@ from warpwatch.catalogue.plausibility import case_of
 from warpwatch.devices.check import Mismatch, compare, compare_all, explain
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.references import SLOW, computed, drawn, expected, is_slow, naming
+from warpwatch.devices.references import SLOW, computed, drawn, expected, naming, slow_cases
 from warpwatch.devices.runner import Outcome, run_several
 
 SEEDS = range(3)  # of inputs that are tried before it is said that a family's tests show nothing
@@ -121,7 +121,7 @@ def plan(case: Case, seed: int, *, launches: int, exact: bool = False, further: 
     first, left_out = Draw(inputs=inputs, right=right), ""
     if exact or not further:
         return Trial(case=case, launches=launches, draws=(first,))
-    if is_slow(case):  # further inputs take some ten references
+    if case.id in slow_cases:  # further inputs take some ten references
         left_out = f"the reference of {case.family.name} takes over {SLOW:g} s"
     with naming(case, "the reference"):
         others = [] if left_out else further_draws(case, seed, computed)

@@ -14,11 +14,11 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
@@ -29,7 +29,7 @@ from warpwatch.catalogue.project import Project, load_project
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.check import WrongResult
-from warpwatch.devices.child import Child, State, ending, launch
+from warpwatch.devices.child import Child, ending, launch
 from warpwatch.devices.compile.compiler import CompileError, Image
 from warpwatch.devices.evaluate import evaluate
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
@@ -37,8 +37,8 @@ from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.runner import Outcome, flush, run
-from warpwatch.devices.transfer import Stage, receive, report_to, send, stage, tell
+from warpwatch.devices.runner import Outcome, flush, run_several
+from warpwatch.devices.transfer import Message, Stage, serve, stage
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -66,7 +66,8 @@ class Worker:
     ) -> None:
         self.project, self.settings = project, settings
         self.call_seconds = CALL_SECONDS
-        self.children: list[Child] = []  # one of them takes calls; the others are spare
+        self.child: Child | None = None  # takes calls
+        self._spares: list[Child] = []
         self._launch_child = launch
         self._is_lost = False  # the last child broke
         self._leaving = contextlib.ExitStack()  # waits for those that were told to end
@@ -74,23 +75,15 @@ class Worker:
         self.calls = 0  # so far
         self.waiting: Callable[[Stage], object] = lambda stage: None  # is called with a stage that takes long
 
-    def _in(self, *states: State) -> list[Child]:
-        return [child for child in self.children if child.state in states]
-
-    @property
-    def child(self) -> Child | None:
-        """The child that takes calls, or None."""
-        return next(iter(self._in(State.STARTED, State.CALLED)), None)
-
     @property
     def has_opened_spares(self) -> bool:
         """True where a spare child has opened the device, or has been asked to."""
-        return bool(self._in(State.OPENING, State.READY))
+        return any(spare.opened is not None for spare in self._spares)
 
     @property
     def spares(self) -> int:
         """Number of spare children, whether or not they have opened the device."""
-        return len(self._in(State.LOADED, State.OPENING, State.READY))
+        return len(self._spares)
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run ``function``, of a module's top level, in the child. Its exceptions are raised here.
@@ -101,7 +94,9 @@ class Worker:
         """
         self.calls += 1
         try:
-            self._await_opening()
+            # One that cannot open the device is ended, and the next one says why.
+            if self.child and self.child.opened is False and not self.child.has_opened(self.call_seconds):
+                self._lose()
             child = self.child or self._start()
             child.ask(function, *args, **kwargs)
             value, error = child.answer(self.settings.launch_timeout + self.call_seconds)
@@ -129,33 +124,23 @@ class Worker:
         """
         self.await_spares()
         lost, self._is_lost = self._is_lost, False
-        if (ready := self._in(State.READY)) and not lost:
-            ready[0].state = State.CALLED
-            return ready[0]
-        child = self._launch(State.CALLED)
-        child.await_start(self.call_seconds)
-        return child
+        if (ready := [spare for spare in self._spares if spare.opened]) and not lost:
+            self._spares.remove(ready[0])
+            self.child = ready[0]
+        else:
+            self.child = self._launch()
+            self.child.await_start(self.call_seconds)
+        return self.child
 
     def start(self) -> None:
         """Start the child now, and let it open the device, without waiting for that: the first call is quicker."""
-        child = self._launch(State.STARTED)
-        with contextlib.suppress(OSError):  # it has ended: the first call says why
-            child.ask(describe_device)
+        self.child = self._launch()
+        self.child.begin(describe_device)
 
-    def _await_opening(self) -> None:
-        """Wait until the child has opened the device; one that cannot is ended, and the next one says why."""
-        for child in self._in(State.STARTED):
-            child.state = State.CALLED
-            child.await_start(self.call_seconds)
-            if child.answer(self.call_seconds)[1]:
-                self._lose()
-
-    def _launch(self, state: State, *, gpu_seen: bool = False) -> Child:
+    def _launch(self, *, gpu_seen: bool = False) -> Child:
         self.started += 1
         child = self._launch_child(self.project, replace(self.settings, gpu_seen=gpu_seen))
-        child.state = state
         child.waiting = lambda stage: self.waiting(stage)  # noqa: PLW0108  # which may be replaced later
-        self.children.append(child)
         return child
 
     def start_spares(self, count: int) -> None:
@@ -163,8 +148,7 @@ class Worker:
 
         They load their modules, and leave the GPU alone: processes that open it at the same time wait for each other.
         """
-        for _ in range(count):
-            self._launch(State.LOADED, gpu_seen=True)
+        self._spares += [self._launch(gpu_seen=True) for _ in range(count)]
 
     def open_spares(self, count: int, get_ready: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
         """Have spare children, which later ones are taken from, open the device, without waiting for them.
@@ -172,34 +156,30 @@ class Worker:
         Children of ``start_spares`` come first, then new ones. ``get_ready``: what they run, which opens the device. To
         start a child and to open the device takes a second, which passes here while there is nothing to measure.
         """
-        for _ in range(count):
-            child = next(iter(self._in(State.LOADED)), None) or self._launch(State.OPENING)
-            child.state = State.OPENING
-            with contextlib.suppress(OSError):  # it has ended: ``await_spares`` sees that
-                child.ask(get_ready, *args, **kwargs)
+        loaded = [spare for spare in self._spares if spare.opened is None][:count]
+        new = [self._launch() for _ in range(count - len(loaded))]
+        self._spares += new
+        for spare in (*loaded, *new):
+            spare.begin(get_ready, *args, **kwargs)
 
     def await_spares(self) -> None:
         """Wait until spare children are ready, because to open the device would disturb what is measured meanwhile.
 
         Those that failed are ended. Nothing is lost by that: a call that finds no spare child starts one.
         """
-        for child in self._in(State.OPENING):
+        for spare in [spare for spare in self._spares if spare.opened is False]:
             with contextlib.suppress(EOFError, OSError, DeviceError):
-                child.await_start(self.call_seconds)
-                if child.answer(self.call_seconds)[1] is None:
-                    child.state = State.READY
+                if spare.has_opened(self.call_seconds):
                     continue
-            self._end([child])
+            self._spares.remove(spare)
+            with ending(spare):
+                pass
 
-    def _end(self, children: Sequence[Child], meanwhile: Callable[[], object] | None = None) -> None:
-        self.children = [child for child in self.children if child not in children]
-        with ending(*children):
-            if meanwhile:
-                meanwhile()
-
-    def renew(self, meanwhile: Callable[[], object] | None = None) -> None:
+    def renew(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         """End the child: the next call has another one. ``meanwhile``: runs while it ends, and may call the next."""
-        self._end(self._in(State.STARTED, State.CALLED), meanwhile)
+        child, self.child = self.child, None
+        with ending(*filter(None, [child])):
+            meanwhile()
 
     def fault_of_reference(self, family: Family) -> tuple[str, str] | None:
         """Return field and fault of what a family's reference computes, as ``catalogue.validation`` asks for it.
@@ -217,7 +197,8 @@ class Worker:
 
     def leave(self) -> None:
         """Tell the child and all spare ones to end, without waiting for that: ``stop`` does."""
-        children, self.children = self.children, []
+        children = filter(None, [self.child, *self._spares])
+        self.child, self._spares = None, []
         self._leaving.enter_context(ending(*children))
 
     def stop(self) -> None:
@@ -265,28 +246,13 @@ def fault_of_reference(name: str) -> tuple[str, str] | None:
 
 
 def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Placement) -> Outcome:
-    """Launch a case once, in the child, by devices.runner.run."""
-    return run(machine(case.variant.on_host), case, image, inputs, placement)
+    """Launch a case once, in the child."""
+    return next(run_several(machine(case.variant.on_host), case, image, [inputs], 1, placement))
 
 
-def try_case(
-    case: Case, image: Path, again: str, *, seed: int, launches: int, exact: bool, further: bool, placement: Placement
-) -> tuple[list[str], str]:
-    """Evaluate a case, in the child, as ``evaluate`` does.
-
-    Returns its faults, and why no further inputs were tried, if any could be.
-    """
-    evaluation = evaluate(
-        machine(case.variant.on_host),
-        case,
-        image,
-        again,
-        seed=seed,
-        launches=launches,
-        exact=exact,
-        further=further,
-        placement=placement,
-    )
+def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> tuple[list[str], str]:
+    """Evaluate a case, in the child, as ``Kernel.evaluate`` says."""
+    evaluation = evaluate(machine(case.variant.on_host), case, image, again, **options)
     return evaluation.faults, evaluation.trial.left_out
 
 
@@ -319,26 +285,31 @@ class Kernel:
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
 
+    def evaluate(self, case: Case, again: str, **options: Any) -> tuple[list[str], str]:
+        """Evaluate a case of this build as devices.evaluate.evaluate does, with its options.
 
-def serve(connection: Connection) -> None:
-    """Answer calls until the parent hangs up."""
-    while True:
-        message = receive(connection)
-        number, module, name = message.head
-        value: object = None
-        error: Exception | None = None
-        try:
-            _busy[0] = True
-            args, kwargs = message.contents()
-            value = getattr(importlib.import_module(module), name)(*args, **kwargs)
-        except KeyboardInterrupt:  # Ctrl-C is the parent's: a function of the declaration raised it
-            error = BadCase("a function of the declaration raises KeyboardInterrupt: let it return")
-        except Exception as caught:  # every error is sent to the parent
-            error = _picklable(caught)
-        finally:
-            _busy[0] = False
-        flush()
-        tell(connection, number, (value, error))
+        Returns the faults, and why no further inputs were tried, if any could be.
+        """
+        return self.worker.call(evaluate_case, case, self.image.path, again, **options)
+
+
+def _answer(question: Message) -> tuple[object, Exception | None]:
+    """Call what the parent asks for; return its value, or the error that it raised."""
+    module, name = question.head
+    value: object = None
+    error: Exception | None = None
+    try:
+        _busy[0] = True
+        args, kwargs = question.contents()
+        value = getattr(importlib.import_module(module), name)(*args, **kwargs)
+    except KeyboardInterrupt:  # Ctrl-C is the parent's: a function of the declaration raised it
+        error = BadCase("a function of the declaration raises KeyboardInterrupt: let it return")
+    except Exception as caught:  # every error is sent to the parent
+        error = _picklable(caught)
+    finally:
+        _busy[0] = False
+    flush()
+    return value, error
 
 
 def _picklable(error: Exception) -> Exception:
@@ -373,10 +344,7 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     status = 0
     try:
-        connection = Connection(int(sys.argv[1]))
-        send(connection, 0, (None, None))
-        report_to(connection)
-        serve(connection)
+        serve(Connection(int(sys.argv[1])), _answer)
     except (EOFError, ConnectionError):  # the parent ended, or was killed
         pass
     except SystemExit as leaving:
@@ -386,8 +354,7 @@ def main() -> None:
         traceback.print_exc()
         status = 1
     # Without the interpreter's own exit, where PyCUDA aborts if a context is left.
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
+    flush()
     end_now(status)
 
 
