@@ -23,13 +23,12 @@ from tests.written import compile_planted
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
-from warpwatch.devices.child import CLEAN_UP_SECONDS, launch
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import CLEAN_UP_SECONDS, Kernel, Worker, describe_device, launch
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
