@@ -109,20 +109,6 @@ def test_first_values_are_there_again_before_every_launch() -> None:
         }
 
 
-def test_without_restoring_a_kernel_that_adds_would_be_wrong() -> None:
-    """The test above can fail: launches that follow each other directly add up."""
-    machine, image = Host(), compile_build(SERIAL.build, None).path
-    loaded = load(machine, SERIAL, image, upload(machine, SERIAL, exact_inputs(SERIAL, 1)))
-    loaded.restore()
-    loaded.start()
-    loaded.start()
-    assert loaded.own["count"].read().tolist() == [200]
-    loaded.restore()
-    assert loaded.own["count"].read().tolist() == [0]
-    assert loaded.own["largest"].read().tolist() == [-1]
-    assert np.array_equal(loaded.own["state"].read(), exact_inputs(SERIAL, 1)["state"])
-
-
 def time_twice(case: Case, image: Path) -> list[float]:
     """In the worker: prepare a case, take samples, and compare its last result."""
     sampling.prepare(case, image, cold=False)

@@ -99,14 +99,14 @@ MANY = ww.Family(
     tests=((33,), (1000,)), benchmarks=((4096,),),
     variants=tuple(
         ww.kernel(name, configurations=((64,),), grid=lambda n: ww.blocks(n, 64), arguments="x y z n", source="many.cu",
-                  macros=lambda name=name: {name.upper(): 1})
+                  entry="many", macros=lambda name=name: {name.upper(): 1})
         for name in ("right", "tenth", "seven", "true")
     ),
 )
 """
 SOURCE = """
 __device__ int launches;
-extern "C" __global__ void ENTRY(const signed char* x, signed char* y, bool* z, int n)
+extern "C" __global__ void many(const signed char* x, signed char* y, bool* z, int n)
 {
     const int i = blockIdx.x * 64 + threadIdx.x;
     bool writes = i < n;
@@ -136,12 +136,10 @@ def test_what_only_a_later_launch_or_other_poison_shows_is_found(tmp_path: Path)
     package = tmp_path / "mine"
     package.mkdir()
     (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
-    (package / "__init__.py").write_text(
-        DECLARATION.replace('arguments="x y z n"', 'entry="many", arguments="x y z n"')
-    )
-    (package / "many.cu").write_text(SOURCE.replace("ENTRY", "many"))
-    test = "import pytest\n\n@pytest.mark.cases('{}')\ndef test_right({}):\n    {}()\n"
-    (tmp_path / "test_kernels.py").write_text(test.format("tested", "check", "check"))
+    (package / "__init__.py").write_text(DECLARATION)
+    (package / "many.cu").write_text(SOURCE)
+    test = "import pytest\n\n@pytest.mark.cases('tested')\ndef test_right(check):\n    check()\n"
+    (tmp_path / "test_kernels.py").write_text(test)
     done = run_pytest(tmp_path, "-q", "--device=software", "test_kernels.py")
     assert "many-right" not in done.stdout, done.stdout
     assert "many-tenth-64-33-int8 is wrong in 33 of 33 elements of y" in done.stdout

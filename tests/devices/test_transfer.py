@@ -73,15 +73,6 @@ def test_a_read_only_array_stays_so(pair: Pair) -> None:
     assert not got.flags.writeable
 
 
-def test_messages_follow_each_other(pair: Pair) -> None:
-    for number in range(3):
-        send(pair[0], number, (GRID * number, "text"))
-    for number in range(3):
-        message = receive(pair[1])
-        got, text = message.contents()
-        assert (message.head, got.tolist(), text) == (number, (GRID * number).tolist(), "text")
-
-
 def test_what_cannot_be_pickled_sends_nothing(pair: Pair) -> None:
     with pytest.raises(Exception, match=r"(?i)pickle"):
         send(pair[0], 1, (GRID, lambda: None))

@@ -47,10 +47,6 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def process_id() -> int:
-    return os.getpid()
-
-
 def ignore_sigterm() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     return os.getpid()
@@ -73,10 +69,11 @@ def stumble() -> None:
     dict[str, int]()["a key that is not there"]
 
 
-def test_calls_run_in_one_other_process(child: Worker) -> None:
+def test_calls_run_in_one_other_process_which_leaves_ctrl_c_to_its_parent(child: Worker) -> None:
     assert child.call(add, 2, b=3) == 5
-    first, second = child.call(process_id), child.call(process_id)
-    assert first == second != os.getpid()
+    first = child.call(os.getpid)
+    os.kill(first, signal.SIGINT)
+    assert child.call(os.getpid) == first != os.getpid()
 
 
 @pytest.mark.once
@@ -93,11 +90,11 @@ def test_calls_run_in_one_other_process(child: Worker) -> None:
 def test_the_next_call_has_a_new_process_where_the_last_one_or_its_device_was_lost(
     child: Worker, asked: tuple[Any, ...], said: str, lost: bool
 ) -> None:
-    first = child.call(process_id)
+    first = child.call(os.getpid)
     with pytest.raises(DeviceError, match=said) as caught:
         child.call(*asked)
     assert caught.value.lost is lost
-    assert (child.call(process_id) != first) is lost
+    assert (child.call(os.getpid) != first) is lost
 
 
 def test_errors_arrive_as_what_they_are_with_their_traceback(child: Worker) -> None:
@@ -117,11 +114,6 @@ def test_silence_ends_at_the_limit(child: Worker) -> None:
         child.call(time.sleep, 60)
     assert time.monotonic() - begin < 5
     child.call_seconds = before
-    assert child.call(add, 1, 1) == 2
-
-
-def test_ctrl_c_is_left_to_the_parent(child: Worker) -> None:
-    os.kill(child.call(process_id), signal.SIGINT)
     assert child.call(add, 1, 1) == 2
 
 
@@ -146,29 +138,13 @@ def alarm() -> Iterator[None]:
 @pytest.mark.usefixtures("alarm")
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(child: Worker) -> None:
     assert child.call(add, 1, 1) == 2
-    first = child.call(process_id)
+    first = child.call(os.getpid)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     with pytest.raises(Interruption):
-        child.call(echo, "the answer to another question", 0.6)
+        child.call(time.sleep, 0.6)
     time.sleep(1)  # by now the answer would have come
     assert child.call(add, 1, 1) == 2
-    assert child.call(process_id) != first
-
-
-def echo(text: str, seconds: float) -> str:
-    time.sleep(seconds)
-    return text
-
-
-def keep(function: object) -> None:
-    """Do nothing with what cannot be sent."""
-
-
-@pytest.mark.slow
-def test_a_question_that_cannot_be_sent_does_no_harm(child: Worker) -> None:
-    with pytest.raises(Exception, match=r"(?i)pickle"):
-        child.call(keep, lambda: None)
-    assert child.call(add, 1, 1) == 2
+    assert child.call(os.getpid) != first
 
 
 def linger(folder: Path) -> None:
@@ -180,7 +156,7 @@ def linger(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("alarm")
 def test_an_interrupted_child_leaves_no_temporary_folder_and_no_compiler(child: Worker, tmp_path: Path) -> None:
-    child.call(process_id)
+    child.call(os.getpid)
     signal.setitimer(signal.ITIMER_REAL, 0.5)
     with pytest.raises(Interruption):
         child.call(linger, tmp_path)
@@ -194,10 +170,9 @@ import os, signal, sys, threading, time
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from tests.project import PROJECT
-from tests.devices.test_worker import process_id
 worker = Worker(PROJECT, Settings(kind="software"))
 worker.call(describe_device)
-print(worker.call(process_id), flush=True)
+print(worker.call(os.getpid), flush=True)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
 worker.call(time.sleep, 1.0)
 """
@@ -329,17 +304,17 @@ ENDS = "raise SystemExit(3)"
 
 @pytest.mark.slow
 def test_a_spare_process_takes_the_place_of_one_that_ends(child: Worker) -> None:
-    child.open_spares(2, process_id)
-    first = child.call(process_id)
+    child.open_spares(2, os.getpid)
+    first = child.call(os.getpid)
     child.await_spares()
     later = []
     for _ in range(2):
         child.renew()
-        later.append(child.call(process_id))
+        later.append(child.call(os.getpid))
     assert child.started == 3
     assert len({first, *later}) == 3
     child.renew()
-    child.call(process_id)
+    child.call(os.getpid)
     assert child.started == 4
 
 
@@ -374,17 +349,17 @@ def test_a_process_that_ends_before_the_first_call_is_an_error(failing_first: Wo
 
 
 def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(child: Worker) -> None:
-    first = child.call(process_id)
+    first = child.call(os.getpid)
     child.start_spares(2)
     assert (child.has_opened_spares, child.spares) == (False, 2)
     loaded = [spare.process.pid for spare in child._spares if spare.opened is None]
-    child.open_spares(1, process_id)
+    child.open_spares(1, os.getpid)
     assert (child.has_opened_spares, child.spares) == (True, 2)
     child.renew()
-    assert child.call(process_id) == loaded[0] != first
+    assert child.call(os.getpid) == loaded[0] != first
     assert (child.has_opened_spares, child.spares) == (False, 1)
     assert child.started == 3
-    child.open_spares(2, process_id)
+    child.open_spares(2, os.getpid)
     assert child.started == 4
     child.start_spares(1)
     (idle,) = (spare.process for spare in child._spares if spare.opened is None)
@@ -397,36 +372,36 @@ def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(chil
 def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Worker) -> None:
     child.open_spares(2, ignore_sigterm)
     child.await_spares()
-    assert child.call(ignore_sigterm) == child.call(process_id)
+    assert child.call(ignore_sigterm) == child.call(os.getpid)
     begin = time.monotonic()
     child.stop()
     assert time.monotonic() - begin < 1.5 * CLEAN_UP_SECONDS
 
 
 def test_the_next_process_may_be_called_while_the_last_one_ends(child: Worker) -> None:
-    child.open_spares(1, process_id)
+    child.open_spares(1, os.getpid)
     last = child.call(ignore_sigterm)
     answers: list[tuple[int, bool]] = []
 
     def meanwhile() -> None:
-        answers.append((child.call(process_id), Path(f"/proc/{last}").exists()))
+        answers.append((child.call(os.getpid), Path(f"/proc/{last}").exists()))
 
     child.renew(meanwhile)
-    assert answers == [(child.call(process_id), True)]
+    assert answers == [(child.call(os.getpid), True)]
     assert not Path(f"/proc/{last}").exists()
 
 
 def test_a_process_ends_also_where_what_runs_meanwhile_fails(child: Worker) -> None:
-    last = child.call(process_id)
+    last = child.call(os.getpid)
     with pytest.raises(ZeroDivisionError):
         child.renew(lambda: 1 / 0)
     assert not Path(f"/proc/{last}").exists()
-    assert child.call(process_id) != last
+    assert child.call(os.getpid) != last
 
 
 @pytest.mark.parametrize("awaited", [True, False])
 def test_a_spare_process_that_fails_is_replaced(failing_first: Worker, awaited: bool) -> None:
-    failing_first.open_spares(1, process_id)
+    failing_first.open_spares(1, os.getpid)
     if awaited:
         failing_first.await_spares()
         assert failing_first.spares == 0
@@ -435,25 +410,25 @@ def test_a_spare_process_that_fails_is_replaced(failing_first: Worker, awaited: 
 
 @pytest.mark.slow
 def test_a_process_that_broke_is_replaced_by_a_new_one_and_spare_ones_serve_later(child: Worker) -> None:
-    child.call(process_id)
-    child.open_spares(1, process_id)
+    child.call(os.getpid)
+    child.open_spares(1, os.getpid)
     child.await_spares()
     (spare,) = (each.process.pid for each in child._spares if each.opened)
     with pytest.raises(DeviceError, match="died"):
         child.call(os._exit, 1)
-    assert child.call(process_id) != spare
+    assert child.call(os.getpid) != spare
     child.renew()
-    assert child.call(process_id) == spare
+    assert child.call(os.getpid) == spare
 
 
 @pytest.mark.slow
 def test_processes_that_were_told_to_end_are_waited_for_later(child: Worker) -> None:
-    first = child.call(process_id)
-    child.open_spares(1, process_id)
+    first = child.call(os.getpid)
+    child.open_spares(1, os.getpid)
     child.await_spares()
     (spare,) = (each.process.pid for each in child._spares if each.opened)
     child.leave()
     assert not child.has_opened_spares
-    assert child.call(process_id) not in (first, spare)
+    assert child.call(os.getpid) not in (first, spare)
     child.stop()
     assert not any(Path(f"/proc/{each}").exists() for each in (first, spare))
