@@ -156,19 +156,18 @@ SERIAL = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
 
 def test_an_evaluation_says_what_was_launched_and_that_it_is_right() -> None:
-    evaluation = evaluate(Host(), SERIAL, compile_build(SERIAL.build, None).path, "again", launches=3)
-    assert evaluation.faults == []
-    assert (evaluation.trial.launches, evaluation.trial.left_out) == (3, "")
-    assert len(evaluation.trial.draws) > 1
-    (right,) = evaluation.trial.draws[0].right.values()
-    assert np.allclose(evaluation.first.first, right.reference)
+    trial, problems, first = evaluate(Host(), SERIAL, compile_build(SERIAL.build, None).path, "again", launches=3)
+    assert problems == []
+    assert (trial.launches, trial.left_out) == (3, "")
+    assert len(trial.draws) > 1
+    (right,) = trial.draws[0].right.values()
+    assert np.allclose(first.first, right.reference)
 
 
 def test_an_evaluation_describes_the_first_wrong_launch(tmp_path: Path) -> None:
     source = ROOT / "kernels/matmul/serial.cpp"
     image = compile_planted(tmp_path, source, "c_row[col] = 0;", LATE, SERIAL.build.all_macros)
-    evaluation = evaluate(Host(), SERIAL, image.path, "again", launches=3, further=False)
-    (fault,) = evaluation.faults
+    _, (fault,), _ = evaluate(Host(), SERIAL, image.path, "again", launches=3, further=False)
     assert fault.startswith(f"{SERIAL.id} is wrong in ")
     assert "right in launch 1, wrong in launch 2 of 3" in fault
     assert fault.endswith("again     again")

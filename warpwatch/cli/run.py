@@ -119,12 +119,11 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings, l
     require_memory(machine, case)
     repeat = _again(case, seed, settings, launches)
     often = launches or (info.launches if info else SOFTWARE_LAUNCHES)
-    evaluation = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
-    trial, problems = evaluation.trial, evaluation.faults
+    trial, problems, first = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
     print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
-    _print_arrays(case, trial.inputs[0], evaluation.first.results, print_arrays)
+    _print_arrays(case, trial.inputs[0], first.results, print_arrays)
     if not case.family.prints:
         loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
         seconds = _measure(loaded)
@@ -203,12 +202,12 @@ def _run_every_case(project: Project, expression: str, settings: Settings) -> in
             memory.require(case, memory.peak_bytes(case, copies=3))
             image = compile_build(case.build, info.target).path
             again = f"python -m warpwatch run {case.id}"
-            evaluation = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
+            _, faults_of_case, _ = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
         except DeviceError as error:
             print(error)
             return 2
-        if evaluation.faults:
+        if faults_of_case:
             wrong += 1
-            print(f"{case.id}: WRONG", *evaluation.faults, sep="\n")
+            print(f"{case.id}: WRONG", *faults_of_case, sep="\n")
     print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
     return int(wrong > 0)

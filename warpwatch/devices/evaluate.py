@@ -54,18 +54,6 @@ class Trial:
         return [draw.inputs for draw in self.draws]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """Result of a trial.
-
-    ``faults``: descriptions of what is wrong; none where the case is right. ``first``: outcome of the first launch.
-    """
-
-    trial: Trial
-    faults: list[str]
-    first: Outcome
-
-
 def evaluate(
     machine: Machine,
     case: Case,
@@ -77,7 +65,7 @@ def evaluate(
     exact: bool = False,
     further: bool = True,
     placement: Placement = PLAIN,
-) -> Evaluation:
+) -> tuple[Trial, list[str], Outcome]:
     """Upload the inputs of a case, launch it, compare with the reference, and describe what is wrong.
 
     Parameters
@@ -91,6 +79,11 @@ def evaluate(
     placement : Placement
         Layout of arrays and blocks.
 
+    Returns
+    -------
+    trial, faults, first
+        The launches; descriptions of what is wrong, none where the case is right; the outcome of the first launch.
+
     Raises
     ------
     BadCase
@@ -102,7 +95,7 @@ def evaluate(
     outcomes = run_several(machine, case, image, trial.inputs, launches, placement)
     first = next(outcomes)
     offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-    return Evaluation(trial=trial, faults=faults(trial, chain([first], outcomes), again, offsets), first=first)
+    return trial, faults(trial, chain([first], outcomes), again, offsets), first
 
 
 def plan(case: Case, seed: int, *, launches: int, exact: bool = False, further: bool = True) -> Trial:

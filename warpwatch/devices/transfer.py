@@ -11,13 +11,14 @@ passes its limit. A process without a parent that listens, such as ``warpwatch r
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -26,19 +27,6 @@ PATIENCE = 2.0  # seconds after which a stage is named
 _parents: list[Connection] = []  # where the stages of this process are named
 _sending = threading.Lock()
 _numbers = itertools.count(1)
-
-
-@dataclass(frozen=True)
-class Message:
-    """A message as it came. ``head``: says what the message is. ``packed``, ``buffers``: its contents."""
-
-    head: Any
-    packed: bytes
-    buffers: Sequence[bytearray]
-
-    def contents(self) -> Any:
-        """Return the contents. Raises whatever their classes raise."""
-        return pickle.loads(self.packed, buffers=self.buffers)
 
 
 def send(connection: Connection, head: object, contents: object) -> None:
@@ -58,8 +46,11 @@ def send(connection: Connection, head: object, contents: object) -> None:
                 sent += os.write(connection.fileno(), view[sent:])
 
 
-def receive(connection: Connection) -> Message:
-    """Return the next message. Raises EOFError or OSError where the other process has ended."""
+def receive(connection: Connection) -> tuple[Any, Callable[[], Any]]:
+    """Return the head of the next message, and a function that returns its contents, or raises what their classes do.
+
+    Raises EOFError or OSError where the other process has ended.
+    """
     head, packed, sizes = connection.recv()
     buffers = [bytearray(size) for size in sizes]
     for buffer in buffers:
@@ -69,10 +60,10 @@ def receive(connection: Connection) -> Message:
             if not count:
                 raise EOFError
             there += count
-    return Message(head, packed, buffers)
+    return head, functools.partial(pickle.loads, packed, buffers=buffers)
 
 
-def serve(connection: Connection, answer: Callable[[Message], object]) -> None:
+def serve(connection: Connection, answer: Callable[[Any, Callable[[], Any]], object]) -> None:
     """Say that this process is ready, and answer each question of its parent until that hangs up.
 
     The stages of this process are named there meanwhile.
@@ -80,7 +71,7 @@ def serve(connection: Connection, answer: Callable[[Message], object]) -> None:
     send(connection, None, (None, None))
     _parents[:] = [connection]
     while True:
-        send(connection, None, answer(receive(connection)))
+        send(connection, None, answer(*receive(connection)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import LATE, DeviceError, Machine
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, flush, run_several
-from warpwatch.devices.transfer import PATIENCE, Message, Stage, receive, send, serve, stage
+from warpwatch.devices.transfer import PATIENCE, Stage, receive, send, serve, stage
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
 BOOT = """
@@ -122,7 +122,7 @@ class Child:
         child has ended.
         """
         try:
-            value, error = self._await_answer(seconds).contents()
+            value, error = self._await_answer(seconds)()
         finally:
             for number, (name, printed) in self.printed.items():
                 self._read(number)
@@ -152,16 +152,19 @@ class Child:
         """The stage that began first of those that have not ended, or None."""
         return min(self.stages.values(), key=lambda stage: stage.since, default=None)
 
-    def _await_answer(self, seconds: float) -> Message:
-        """Return the next message that is no stage's. The time of stages does not count; each has its own limit."""
+    def _await_answer(self, seconds: float) -> Callable[[], Any]:
+        """Return what unpacks the next message that is no stage's.
+
+        The time of stages does not count; each has its own limit.
+        """
         latest = time.monotonic() + seconds
         while True:
             begin, stage = time.monotonic(), self._oldest
             if self._has_message(1.0 if stage else max(0.0, latest - begin)):
-                message = receive(self.connection)
-                if message.head is None:
-                    return message
-                number, text, share = message.head
+                stage_of_message, contents = receive(self.connection)
+                if stage_of_message is None:
+                    return contents
+                number, text, share = stage_of_message
                 self.stages.pop(number, None)
                 if text:
                     self.stages[number] = Stage(text=text, limit=share * self.stage_seconds)
@@ -478,8 +481,8 @@ def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Pl
 
 def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> tuple[list[str], str]:
     """Evaluate a case, in the child, as ``Kernel.evaluate`` says."""
-    evaluation = evaluate(machine(case.variant.on_host), case, image, again, **options)
-    return evaluation.faults, evaluation.trial.left_out
+    trial, faults, _ = evaluate(machine(case.variant.on_host), case, image, again, **options)
+    return faults, trial.left_out
 
 
 @dataclass(frozen=True)
@@ -519,14 +522,17 @@ class Kernel:
         return self.worker.call(evaluate_case, case, self.image.path, again, **options)
 
 
-def _answer(question: Message) -> tuple[object, Exception | None]:
-    """Call what the parent asks for; return its value, or the error that it raised."""
-    module, name = question.head
+def _answer(function: tuple[str, str], contents: Callable[[], Any]) -> tuple[object, Exception | None]:
+    """Call a function of a module, both by name, with the arguments that ``contents`` unpacks.
+
+    Returns its value, and the error that it raised.
+    """
+    module, name = function
     value: object = None
     error: Exception | None = None
     try:
         _busy[0] = True
-        args, kwargs = question.contents()
+        args, kwargs = contents()
         value = getattr(importlib.import_module(module), name)(*args, **kwargs)
     except KeyboardInterrupt:  # Ctrl-C is the parent's: a function of the declaration raised it
         error = BadCase("a function of the declaration raises KeyboardInterrupt: let it return")
