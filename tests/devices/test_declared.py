@@ -20,11 +20,11 @@ from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.project import load_project
 from warpwatch.catalogue.selection import builds, tested_cases
 from warpwatch.catalogue.validation import problems
-from warpwatch.devices.check import compare
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import POISON, DeviceError
+from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import launch_once, load, run_several, upload
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu

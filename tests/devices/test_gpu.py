@@ -19,12 +19,12 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import gpu as device
-from warpwatch.devices.check import compare
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError, Resources, pack
+from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import Outcome
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu

@@ -10,14 +10,14 @@ import pytest
 
 import warpwatch as ww
 from kernels import FAMILIES
-from tests.devices.test_check import mismatch_of
+from tests.devices.test_mismatch import mismatch_of
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, numpy_type, wide, word_of
-from warpwatch.devices.check import compare, explain
 from warpwatch.devices.digest import digest
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import GUARD_BYTES, GuardedArray, poison_of
+from warpwatch.devices.mismatch import compare, explain
 from warpwatch.devices.placement import Placement, poisoned
 
 TYPES = [name for name in C_TYPES if name != NONE]

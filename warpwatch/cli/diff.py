@@ -24,8 +24,8 @@ from warpwatch.compare.code_difference import (
     own_builds,
     unknown,
 )
+from warpwatch.devices.atomic_write import replaced
 from warpwatch.devices.compile.compiler import CompileError, Image, architectures, nvcc
-from warpwatch.devices.outputs import replaced
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.report import code_tables
 from warpwatch.report.code_tables import Heading

@@ -23,7 +23,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.validation import problems, require
 from warpwatch.cli.options import add_device, add_keywords, case_ids, selector
-from warpwatch.devices import memory
+from warpwatch.devices import host_memory
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.evaluate import evaluate, faults
@@ -115,7 +115,9 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings, l
     if info and (refused := call_problem(case.variant, info) or info.limits.refusal(case.launch)):
         raise DeviceError(f"{case.id}: {refused}")
     image = compile_build(case.build, info.target if info else None)
-    memory.require(case, memory.peak_bytes(case, copies=5 if case.variant.on_host or machine.finds_faults else 4))
+    host_memory.require(
+        case, host_memory.peak_bytes(case, copies=5 if case.variant.on_host or machine.finds_faults else 4)
+    )
     require_memory(machine, case)
     repeat = _again(case, seed, settings, launches)
     often = launches or (info.launches if info else SOFTWARE_LAUNCHES)
@@ -199,7 +201,7 @@ def _run_every_case(project: Project, expression: str, settings: Settings) -> in
     wrong = len(mistakes)
     for case in cases:
         try:
-            memory.require(case, memory.peak_bytes(case, copies=3))
+            host_memory.require(case, host_memory.peak_bytes(case, copies=3))
             image = compile_build(case.build, info.target).path
             again = f"python -m warpwatch run {case.id}"
             _, faults_of_case, _ = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)

@@ -26,8 +26,8 @@ from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.plausibility import case_of
-from warpwatch.devices.check import Mismatch, compare, compare_all, explain
 from warpwatch.devices.machine import Machine
+from warpwatch.devices.mismatch import Mismatch, compare, compare_all, explain
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.references import SLOW, computed, drawn, expected, naming, slow_cases
 from warpwatch.devices.runner import Outcome, run_several

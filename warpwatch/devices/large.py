@@ -19,10 +19,10 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.corners import tile
 from warpwatch.catalogue.expected import compute
 from warpwatch.catalogue.inputs import exact_inputs
-from warpwatch.devices import memory
-from warpwatch.devices.check import compare, explain
+from warpwatch.devices import host_memory
 from warpwatch.devices.digest import digest
 from warpwatch.devices.machine import DeviceError, GuardedArray
+from warpwatch.devices.mismatch import compare, explain
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import load, upload
 from warpwatch.devices.worker import gpu
@@ -54,7 +54,7 @@ def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: in
     machine = gpu()
     first, faults = cases[0], []
     rows = sampled_rows(first, limit)
-    memory.require(first, memory.peak_bytes(first, copies=int(machine.finds_faults), rows=len(rows)))
+    host_memory.require(first, host_memory.peak_bytes(first, copies=int(machine.finds_faults), rows=len(rows)))
     rng = np.random.default_rng(seed)
     inputs = {array.name: repeated(rng, array.shape) for array in first.inputs}
     ((name, right),) = expected(first, inputs, rows).items()

@@ -33,7 +33,6 @@ from warpwatch.catalogue.names import BadCase, print_short
 from warpwatch.catalogue.project import Project, load_project
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_fault
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import ENGINE, CompileError, Image
 from warpwatch.devices.evaluate import evaluate
 from warpwatch.devices.foreign_text import Printed
@@ -41,6 +40,7 @@ from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, sourc
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import LATE, DeviceError, Machine
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, flush, run_several
 from warpwatch.devices.transfer import PATIENCE, Stage, receive, send, serve, stage

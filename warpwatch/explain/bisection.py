@@ -10,9 +10,9 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import load_in_background
 from warpwatch.compare.pairs import Pair, PairComparison
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.revision.commit import UNSHALLOW, CommitCase, find_commit, git, is_ancestor, is_shallow
 from warpwatch.revision.declared import BadRevision, shortened

@@ -22,13 +22,13 @@ from warpwatch.catalogue.names import print_short
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison
-from warpwatch.devices import gpu, memory
-from warpwatch.devices.check import WrongResult
+from warpwatch.devices import gpu, host_memory
 from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import Device, NoDevice
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.benchmark import BENCH
@@ -120,7 +120,7 @@ def assert_right(
     ``launches``: on these inputs, all of them compared. ``further``: other inputs are tried too (catalogue/draws.py).
     Returns why they were not, or an empty text.
     """
-    memory.require(case, memory.peak_bytes(case, copies=COPIES))
+    host_memory.require(case, host_memory.peak_bytes(case, copies=COPIES))
     try:
         problems, left_out = kernel.evaluate(
             case, again, seed=seed, launches=launches, exact=exact, further=further, placement=placement

@@ -9,10 +9,10 @@ import pytest
 
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.cases import LAUNCHED, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, PROJECT, WORKER

@@ -18,11 +18,11 @@ from msgspec import structs
 
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.validation import Problem
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import LATE, DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
 from warpwatch.plugin.device import DEVICE
 from warpwatch.plugin.options import OPTIONS, value_of

@@ -8,8 +8,8 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.check import PIECE, PIECES_A_THREAD, Mismatch, compare, explain
 from warpwatch.devices.machine import POISON
+from warpwatch.devices.mismatch import PIECE, PIECES_A_THREAD, Mismatch, compare, explain
 from warpwatch.devices.references import LINE
 
 CASE = find_case(FAMILIES, "matmul-tiled-16x16-40x33x50-float32")
