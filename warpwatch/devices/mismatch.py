@@ -115,7 +115,7 @@ def _is_right(got: Array, expected: Array, bound: Array) -> bool:
 def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Array, rows: Array | None) -> Mismatch:
     with np.errstate(divide="ignore", invalid="ignore"):
         severity = np.where(wrong, np.nan_to_num(error, nan=np.inf) - bound, -np.inf)
-    worst = _index(np.unravel_index(int(np.argmax(severity)), got.shape))
+    worst = tuple(map(int, np.unravel_index(int(np.argmax(severity)), got.shape)))
     indices = np.nonzero(wrong)
     named = indices if rows is None else (rows[indices[0]], *indices[1:])
     unwritten = int(np.count_nonzero(_holds_poison(got) & wrong)) if got.dtype.kind != "U" else 0
@@ -128,7 +128,7 @@ def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Ar
         got=got[worst],
         error=float(error[worst]),
         bound=float(bound[worst]),
-        first=_index(axis[0] for axis in named),
+        first=tuple(int(axis[0]) for axis in named),
         unwritten=unwritten,
         indices=tuple(tuple(int(i) for i in axis[:9]) for axis in axes),
         spans=tuple((axis.size, int(axis[0]), int(axis[-1])) for axis in axes),
@@ -143,10 +143,6 @@ def _holds_poison(got: Array) -> Array:
         for pattern in np.resize(np.array([word], np.uint32).view(np.uint8), max(4, itemsize)).reshape(-1, itemsize):
             holds |= (elements == pattern).all(axis=-1)
     return holds
-
-
-def _index(values: object) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)  # type: ignore[attr-defined]
 
 
 def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int = 0, notes: Sequence[str] = ()) -> str:
