@@ -59,14 +59,6 @@ def launched(image: Path, inputs: Mapping[str, Array]) -> Outcome:
     return next(run_several(Host(), CASE, image, [inputs], 1))
 
 
-def test_a_right_kernel_leaves_no_damage() -> None:
-    inputs = exact_inputs(CASE, 0)
-    outcome = launched(compile_build(CASE.build, None).path, inputs)
-    assert outcome.damage == ()
-    assert set(outcome.results) == {"C"}
-    assert np.array_equal(outcome.results["C"], expected(CASE, inputs)["C"].reference)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "damage"),
     [

@@ -432,3 +432,14 @@ def test_processes_that_were_told_to_end_are_waited_for_later(child: Worker) -> 
     assert child.call(os.getpid) not in (first, spare)
     child.stop()
     assert not any(Path(f"/proc/{each}").exists() for each in (first, spare))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("alarm")
+def test_a_spare_process_whose_answer_was_not_read_is_ended(child: Worker) -> None:
+    child.open_spares(1, time.sleep, 60)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    with pytest.raises(Interruption):
+        child.await_spares()
+    assert child.spares == 0
+    assert child.call(add, 1, 1) == 2

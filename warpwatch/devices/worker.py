@@ -397,12 +397,15 @@ class Worker:
         Those that failed are ended. Nothing is lost by that: a call that finds no spare child starts one.
         """
         for spare in [spare for spare in self._spares if spare.opened is False]:
-            with contextlib.suppress(EOFError, OSError, DeviceError):
-                if spare.has_opened(self.call_seconds):
-                    continue
-            self._spares.remove(spare)
-            with ending(spare):
-                pass
+            is_ready = False
+            try:
+                with contextlib.suppress(EOFError, OSError, DeviceError):
+                    is_ready = spare.has_opened(self.call_seconds)
+            finally:  # also where an interruption left its answer unread
+                if not is_ready:
+                    self._spares.remove(spare)
+                    with ending(spare):
+                        pass
 
     def renew(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         """End the child: the next call has another one. ``meanwhile``: runs while it ends, and may call the next."""
