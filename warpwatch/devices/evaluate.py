@@ -86,10 +86,8 @@ def evaluate(
 
     Raises
     ------
-    BadCase
-        The declaration's functions fail.
-    DeviceError
-        The case cannot be launched, or a launch failed.
+    BadCase, DeviceError
+        The declaration's functions fail; the case cannot be launched, or a launch failed.
     """
     trial = plan(case, seed, launches=launches, exact=exact, further=further)
     outcomes = run_several(machine, case, image, trial.inputs, launches, placement)
