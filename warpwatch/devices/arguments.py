@@ -34,6 +34,8 @@ from warpwatch.devices.compile.symbols import (
     RELA,
     SOFTWARE_KERNEL,
     SYMBOLS,
+    Section,
+    Symbol,
     demangled,
     find_elf,
     opening,
@@ -356,16 +358,16 @@ def read_parameters(image: Path, symbol: str) -> tuple[Parameter, ...] | None:
     try:
         if not elf:
             return _typed(_of_ptx(code, symbol), _types_of(symbol))
+        sections = read_sections(elf)
+        symbols = read_symbols(elf, sections, next(each for each in sections if each.kind == SYMBOLS))
         if read_machine(elf) == CUDA:
-            return _typed(_of_cubin(elf, symbol), _types_of(symbol))
-        return _of_software(elf, symbol)
+            return _typed(_of_cubin(elf, sections, symbols, symbol), _types_of(symbol))
+        return _of_software(elf, sections, symbols, symbol)
     except (*BROKEN, StopIteration, KeyError):
         return None
 
 
-def _of_cubin(elf: bytes, symbol: str) -> tuple[Parameter, ...]:
-    sections = read_sections(elf)
-    symbols = read_symbols(elf, sections, next(each for each in sections if each.kind == SYMBOLS))
+def _of_cubin(elf: bytes, sections: Sequence[Section], symbols: Sequence[Symbol], symbol: str) -> tuple[Parameter, ...]:
     kernel = next(each for each in symbols if each.name == symbol and each.other & CUDA_ENTRY)
     own = next(each for each in sections if each.kind == CUDA_INFO and each.info == kernel.section)
     parameters = {
@@ -394,13 +396,13 @@ def _of_ptx(code: bytes, symbol: str) -> tuple[Parameter, ...]:
     return laid_out(members)
 
 
-def _of_software(elf: bytes, symbol: str) -> tuple[Parameter, ...]:
+def _of_software(
+    elf: bytes, sections: Sequence[Section], symbols: Sequence[Symbol], symbol: str
+) -> tuple[Parameter, ...]:
     """Return the parameters as the software device's records have them (softcuda/include/softcuda/image.h).
 
     A record begins with the address of the function that takes the parameters apart, whose name has their types.
     """
-    sections = read_sections(elf)
-    symbols = read_symbols(elf, sections, next(each for each in sections if each.kind == SYMBOLS))
     entry = next(each.value for each in symbols if each.name == SOFTWARE_KERNEL + symbol)
     relocations = (each for section in sections if section.kind == RELA for each in read_relocations(elf, section))
     pointers = {at: to for at, number, to in relocations if not number}  # into the image itself
