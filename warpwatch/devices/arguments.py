@@ -82,6 +82,7 @@ NUMBERS: Mapping[str, tuple[str, int]] = {
 }
 POINTED_TO = re.compile(r"(.*\S|)\s*\*(?:\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b)*\s*", re.DOTALL)
 WORD = 4  # bytes; of smaller numbers the bits of one kind are passed as another
+UNKNOWN = Parameter(offset=0, size=0)
 LEAST_ADDRESS = 1 << 32  # no array of a device lies below it
 KINDS = {"i": "int", "u": "uint", "f": "float"}
 Launches = Sequence[tuple[Function, Launch, Sequence["Argument"]]]
@@ -100,35 +101,25 @@ class Prepared:
 class Argument:
     """An argument of a launch.
 
-    ``name``: as it is declared, or its number. ``kind``: its type in words, empty where the name says it. ``array``:
-    the one that it points into, if any. ``cure``: how a declaration says that it has another type, in the place of {}.
+    ``name``: as it is declared, or its number. ``kind``: its type in words, empty where the name says it. ``cure``: how
+    a declaration says that it has another type, in the place of {}. ``number``: from 1. ``array``: the one that it
+    points into, if any. ``parameter``: that takes it, where the kernel has as many as there are arguments.
     """
 
     value: np.generic
     name: str
     kind: str
     cure: str
+    number: int
     array: CaseArray | None = None
+    parameter: Parameter = UNKNOWN
 
     def __str__(self) -> str:
         return f"{self.name} is {self.kind}," if self.kind else self.name
 
-
-@dataclass(frozen=True, kw_only=True)
-class Passed:
-    """An argument, and the parameter of that number, from 1, that takes it."""
-
-    argument: Argument
-    parameter: Parameter
-    number: int
-
-    @property
-    def array(self) -> CaseArray | None:
-        return self.argument.array
-
     @property
     def read(self) -> tuple[str, int] | None:
-        """Kind and size of the numbers that a pointer points to."""
+        """Kind and size of the numbers that its parameter points to."""
         return number_type(pointed_to_type(self.parameter.type))
 
     @property
@@ -164,14 +155,16 @@ def argument_of(
     if not word:
         shown = f"a struct of {value.dtype.itemsize} bytes" if value.dtype.names else f"{value.dtype.name} {value}"
         kind = f"a pointer to {array.name} ({array.dtype})" if array else shown
-        return Argument(value=value, name=f"argument {number}", kind=kind, cure="give np.{}", array=array)
+        return Argument(
+            value=value, name=f"argument {number}", kind=kind, cure="give np.{}", number=number, array=array
+        )
     name, _, given = word.partition("=")
     stem, _, typed = name.partition(":")
     cure = f'write "{stem}:{{}}{"=" + given if given else ""}"'
     if stem in scalars and not given:
         cure = f'declare {stem} as ww.Scalar({value}, "{{}}")'
     kind = f"an array of {array.dtype}" if array else "" if typed else value.dtype.name
-    return Argument(value=value, name=f'"{word}"', kind=kind, cure=cure, array=array)
+    return Argument(value=value, name=f'"{word}"', kind=kind, cure=cure, number=number, array=array)
 
 
 def prepare_launches(
@@ -205,7 +198,7 @@ def prepare_launches(
 
 def _check_arguments(case: Case, kernels: Kernels, launches: Launches) -> list[str]:
     """Return notes on what is unusual. Raises DeviceError where a kernel cannot take its arguments."""
-    passed: list[Passed] = []
+    passed: list[Argument] = []
     for function, _, arguments in launches:
         parameters = typed_by_source(function.parameters, kernels, function.name)
         if parameters is None:
@@ -236,9 +229,8 @@ def _check_arguments(case: Case, kernels: Kernels, launches: Launches) -> list[s
     return [f"arguments {note}" for note in (*unwritten, *odd)]
 
 
-def _pairs(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> list[Passed]:
-    pairs = enumerate(zip(arguments, parameters, strict=True), 1)
-    return [Passed(argument=argument, parameter=parameter, number=i) for i, (argument, parameter) in pairs]
+def _pairs(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> list[Argument]:
+    return [replace(each, parameter=parameter) for each, parameter in zip(arguments, parameters, strict=True)]
 
 
 def unfit(kernel: str, arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> str:
@@ -253,7 +245,7 @@ def unfit(kernel: str, arguments: Sequence[Argument], parameters: Sequence[Param
         )
         return "" if _lie_alike(arguments, parameters) else fault
     faults = [
-        f"{each.argument} but {kernel} {each.place} parameter; {cure}"
+        f"{each} but {kernel} {each.place} parameter; {cure}"
         for each in _pairs(arguments, parameters)
         if (cure := _cure(each))
     ]
@@ -270,12 +262,12 @@ def _lie_alike(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -
     return (missing == 0 or is_padded) and (wanted <= places or wanted >= places)
 
 
-def _cure(passed: Passed) -> str:
+def _cure(argument: Argument) -> str:
     """Say what to write where an argument does not fit its parameter; empty where it does, or nothing is known."""
-    argument, parameter = passed.argument, passed.parameter
-    number, dtype = number_type(parameter.type), argument.value.dtype
-    if passed.array:
-        return _cure_of_array(passed, passed.array, number)
+    parameter, dtype = argument.parameter, argument.value.dtype
+    number = number_type(parameter.type)
+    if argument.array:
+        return _cure_of_array(argument, argument.array, number)
     is_opaque = dtype.kind == "V" and not is_float(dtype)  # a struct, or bytes of which only the number is known
     if pointed_to_type(parameter.type) and not is_opaque:
         may_be_address = dtype.kind in "iu" and dtype.itemsize == POINTER
@@ -289,13 +281,13 @@ def _cure(passed: Passed) -> str:
     return f"give {parameter.size} bytes, as np.dtype(..., align=True) does"
 
 
-def _cure_of_array(passed: Passed, array: CaseArray, number: tuple[str, int] | None) -> str:
+def _cure_of_array(argument: Argument, array: CaseArray, number: tuple[str, int] | None) -> str:
     """Say what to declare where a kernel takes an array for one of other elements; empty where it may be right."""
-    if passed.parameter.size != POINTER or (number and number[0] == "f"):
+    if argument.parameter.size != POINTER or (number and number[0] == "f"):
         return "give the arguments in the order of the kernel's parameters"
-    if not passed.read or not _are_others(array.dtype, passed.read):
+    if not argument.read or not _are_others(array.dtype, argument.read):
         return ""
-    wanted = _numpy_name(pointed_to_type(passed.parameter.type), passed.read[1], numpy_type(array.dtype))
+    wanted = _numpy_name(pointed_to_type(argument.parameter.type), argument.read[1], numpy_type(array.dtype))
     return f"declare {array.name} as {wanted}, or let the kernel take {C_TYPES[array.dtype]}*"
 
 
