@@ -36,11 +36,11 @@ from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.launches import Capability
 from warpwatch.compare import self_check as selfcheck
 from warpwatch.devices import gpus, worker
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile import background, compiler
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import asked, locks
 from warpwatch.plugin import pytest_benchmark_bridge as bridge

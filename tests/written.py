@@ -25,3 +25,11 @@ def compile_written(source: Path, macros: Mapping[str, str], target: Target | No
     So the file has the same name each time that the tests run, and its image is found in the cache.
     """
     return compile_file(source, macros, target, root=source.parent)
+
+
+def compile_planted(folder: Path, source: Path, old: str, new: str, macros: Mapping[str, str]) -> Image:
+    """Compile a file for the host with ``new`` in the place of ``old``, from a temporary folder."""
+    text = source.read_text()
+    assert old in text
+    (folder / source.name).write_text(text.replace(old, new))
+    return compile_written(folder / source.name, macros, None)

@@ -16,7 +16,7 @@ from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
 from warpwatch.catalogue.elements import greatest, numpy_type, smallest_normal
 from warpwatch.catalogue.expected import expected
 from warpwatch.catalogue.inputs import random_inputs
-from warpwatch.devices.check import compare
+from warpwatch.devices.mismatch import compare
 
 N = 1000
 LARGE, NEGATIVE, ALIKE, ZEROS = "large numbers", "negative numbers alone", "nearly equal", "zeros and subnormal"

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kernels import FAMILIES
-from tests.project import PROJECT, ROOT
+from tests.project import ROOT
 from warpwatch.catalogue.cases import Build
 from warpwatch.catalogue.corners import beyond_32_bits, least_builds
 from warpwatch.devices.compile.compiler import compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.large import LAST_BLOCK, problem_of_the_last_block
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
-
-
-@pytest.fixture(scope="module")
-def software() -> Iterator[Worker]:
-    """The software device, whatever else this machine has."""
-    worker = Worker(PROJECT, Settings(kind="software"))
-    yield worker
-    worker.stop()
 
 
 def build_of(family: str, variant: str) -> Build:
@@ -43,26 +33,19 @@ def said(worker: Worker, build: Build, source: Path) -> str:
     return ""
 
 
+SIGNED, UNSIGNED = "does not fit in 'int'", "of its last block's 64 elements"
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("variant", "right", "wrong", "wanted"),
     [
-        ("matmul naive", "a[size_t(row) * n + i]", "a[row * n + i]", "does not fit in 'int'"),
-        (
-            "matmul naive",
-            "a[size_t(row) * n + i]",
-            "a[unsigned(row) * unsigned(n) + i]",
-            "of its last block's 64 elements",
-        ),
-        ("matmul naive", "c[size_t(row) * k + col]", "c[row * k + col]", "does not fit in 'int'"),
-        (
-            "matmul naive",
-            "c[size_t(row) * k + col]",
-            "c[unsigned(row) * unsigned(k) + col]",
-            "of its last block's 64 elements",
-        ),
-        ("transpose naive", "b[size_t(col) * m + row]", "b[col * m + row]", "does not fit in 'int'"),
-        ("conv2d naive", "image[size_t(row + p) * columns", "image[(row + p) * columns", "does not fit in 'int'"),
+        ("matmul naive", "a[size_t(row) * n + i]", "a[row * n + i]", SIGNED),
+        ("matmul naive", "a[size_t(row) * n + i]", "a[unsigned(row) * unsigned(n) + i]", UNSIGNED),
+        ("matmul naive", "c[size_t(row) * k + col]", "c[row * k + col]", SIGNED),
+        ("matmul naive", "c[size_t(row) * k + col]", "c[unsigned(row) * unsigned(k) + col]", UNSIGNED),
+        ("transpose naive", "b[size_t(col) * m + row]", "b[col * m + row]", SIGNED),
+        ("conv2d naive", "image[size_t(row + p) * columns", "image[(row + p) * columns", SIGNED),
     ],
 )
 def test_an_index_of_32_bits_is_noticed(
@@ -78,12 +61,7 @@ def test_an_index_of_32_bits_is_noticed(
     assert wanted in said(software, build, source)
 
 
-def settings_now() -> list[str]:
-    """Return, in the worker, the settings of the last block that are still set."""
-    return [name for name in LAST_BLOCK if name in os.environ]
-
-
 def test_afterwards_the_device_is_as_before(software: Worker) -> None:
     build = build_of("matvec", "naive")
     assert said(software, build, ROOT / "kernels" / build.source) == ""
-    assert software.call(settings_now) == []
+    assert [software.call(os.getenv, name) for name in LAST_BLOCK] == [None] * len(LAST_BLOCK)

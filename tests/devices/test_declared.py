@@ -13,20 +13,20 @@ import pytest
 
 from tests.own import ADD, CELLS, FAMILIES, SCALE
 from tests.project import ROOT
-from tests.written import compile_written
+from tests.written import compile_planted, compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.project import load_project
 from warpwatch.catalogue.selection import builds, tested_cases
 from warpwatch.catalogue.validation import problems
-from warpwatch.devices.check import compare
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import POISON, DeviceError
+from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
-from warpwatch.devices.runner import launch_once, load, run, upload
+from warpwatch.devices.runner import launch_once, load, run_several, upload
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
 from warpwatch.timing import checks, sampling
 
@@ -109,20 +109,6 @@ def test_first_values_are_there_again_before_every_launch() -> None:
         }
 
 
-def test_without_restoring_a_kernel_that_adds_would_be_wrong() -> None:
-    """The test above can fail: launches that follow each other directly add up."""
-    machine, image = Host(), compile_build(SERIAL.build, None).path
-    loaded = load(machine, SERIAL, image, upload(machine, SERIAL, exact_inputs(SERIAL, 1)))
-    loaded.restore()
-    loaded.start()
-    loaded.start()
-    assert loaded.own["count"].read().tolist() == [200]
-    loaded.restore()
-    assert loaded.own["count"].read().tolist() == [0]
-    assert loaded.own["largest"].read().tolist() == [-1]
-    assert np.array_equal(loaded.own["state"].read(), exact_inputs(SERIAL, 1)["state"])
-
-
 def time_twice(case: Case, image: Path) -> list[float]:
     """In the worker: prepare a case, take samples, and compare its last result."""
     sampling.prepare(case, image, cold=False)
@@ -170,11 +156,8 @@ def test_a_scratch_array_that_is_not_written_first_is_found(software: Worker, tm
 # Faults are found
 
 
-def planted(tmp_path: Path, old: str, new: str) -> Path:
-    text = (ROOT / "tests/own/serial.cpp").read_text()
-    assert old in text
-    (tmp_path / "serial.cpp").write_text(text.replace(old, new))
-    return compile_written(tmp_path / "serial.cpp", {}, None).path
+def planted(folder: Path, old: str, new: str) -> Path:
+    return compile_planted(folder, ROOT / "tests/own/serial.cpp", old, new, {}).path
 
 
 @pytest.mark.parametrize(
@@ -188,7 +171,7 @@ def planted(tmp_path: Path, old: str, new: str) -> Path:
 )
 def test_each_result_is_compared_by_itself(tmp_path: Path, old: str, new: str, wrong: set[str]) -> None:
     inputs = random_inputs(SERIAL, 3)
-    outcome = run(Host(), SERIAL, planted(tmp_path, old, new), inputs)
+    outcome = next(run_several(Host(), SERIAL, planted(tmp_path, old, new), [inputs], 1))
     right = expected(SERIAL, inputs)
     found = {name for name, got in outcome.results.items() if compare(got, right[name].reference, right[name].bound)}
     assert found == wrong
@@ -197,7 +180,7 @@ def test_each_result_is_compared_by_itself(tmp_path: Path, old: str, new: str, w
 
 def test_a_write_into_an_input_or_past_an_array_in_place_is_damage(tmp_path: Path) -> None:
     image = planted(tmp_path, "++*count;", "++*count, const_cast<int*>(x)[7] = 5000, state[n] = 1;")
-    damage = run(Host(), SERIAL, image, random_inputs(SERIAL, 3)).damage
+    damage = next(run_several(Host(), SERIAL, image, [random_inputs(SERIAL, 3)], 1)).damage
     assert [said.split(":")[0] for said in damage] == [
         "wrote 1 element(s) after state, the nearest 1 after its end",
         "changed its operand x",

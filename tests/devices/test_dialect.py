@@ -63,14 +63,8 @@ EXPECTED: dict[str, list[int]] = {
     "local_arrays": [28 * lane for lane in range(32)],
 }
 # Threads of a block, blocks.
-GEOMETRY = {
-    "indices": (32, 3),
-    "asynchronous_copies": (32, 1),
-    "asynchronous_ptx": (32, 1),
-    "atomics": (32, 3),
-    "vectors": (32, 1),
-    "integers": (32, 1),
-}
+GEOMETRY = dict.fromkeys(("asynchronous_copies", "asynchronous_ptx", "vectors", "integers"), (32, 1))
+GEOMETRY |= {"indices": (32, 3), "atomics": (32, 3)}
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import warpwatch as ww
 from kernels import FAMILIES
 from tests.project import ROOT
 from tests.stranger import run_pytest
-from tests.written import compile_written
+from tests.written import compile_planted
 from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.evaluate import evaluate, faults, nothing_shown, plan
@@ -99,14 +99,14 @@ MANY = ww.Family(
     tests=((33,), (1000,)), benchmarks=((4096,),),
     variants=tuple(
         ww.kernel(name, configurations=((64,),), grid=lambda n: ww.blocks(n, 64), arguments="x y z n", source="many.cu",
-                  macros=lambda name=name: {name.upper(): 1})
+                  entry="many", macros=lambda name=name: {name.upper(): 1})
         for name in ("right", "tenth", "seven", "true")
     ),
 )
 """
 SOURCE = """
 __device__ int launches;
-extern "C" __global__ void ENTRY(const signed char* x, signed char* y, bool* z, int n)
+extern "C" __global__ void many(const signed char* x, signed char* y, bool* z, int n)
 {
     const int i = blockIdx.x * 64 + threadIdx.x;
     bool writes = i < n;
@@ -136,12 +136,10 @@ def test_what_only_a_later_launch_or_other_poison_shows_is_found(tmp_path: Path)
     package = tmp_path / "mine"
     package.mkdir()
     (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
-    (package / "__init__.py").write_text(
-        DECLARATION.replace('arguments="x y z n"', 'entry="many", arguments="x y z n"')
-    )
-    (package / "many.cu").write_text(SOURCE.replace("ENTRY", "many"))
-    test = "import pytest\n\n@pytest.mark.cases('{}')\ndef test_right({}):\n    {}()\n"
-    (tmp_path / "test_kernels.py").write_text(test.format("tested", "check", "check"))
+    (package / "__init__.py").write_text(DECLARATION)
+    (package / "many.cu").write_text(SOURCE)
+    test = "import pytest\n\n@pytest.mark.cases('tested')\ndef test_right(check):\n    check()\n"
+    (tmp_path / "test_kernels.py").write_text(test)
     done = run_pytest(tmp_path, "-q", "--device=software", "test_kernels.py")
     assert "many-right" not in done.stdout, done.stdout
     assert "many-tenth-64-33-int8 is wrong in 33 of 33 elements of y" in done.stdout
@@ -158,20 +156,18 @@ SERIAL = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
 
 def test_an_evaluation_says_what_was_launched_and_that_it_is_right() -> None:
-    evaluation = evaluate(Host(), SERIAL, compile_build(SERIAL.build, None).path, "again", launches=3)
-    assert evaluation.faults == []
-    assert (evaluation.trial.launches, evaluation.trial.left_out) == (3, "")
-    assert len(evaluation.trial.draws) > 1
-    (right,) = evaluation.trial.draws[0].right.values()
-    assert np.allclose(evaluation.first.first, right.reference)
+    trial, problems, first = evaluate(Host(), SERIAL, compile_build(SERIAL.build, None).path, "again", launches=3)
+    assert problems == []
+    assert (trial.launches, trial.left_out) == (3, "")
+    assert len(trial.draws) > 1
+    (right,) = trial.draws[0].right.values()
+    assert np.allclose(first.first, right.reference)
 
 
 def test_an_evaluation_describes_the_first_wrong_launch(tmp_path: Path) -> None:
-    text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
-    (source := tmp_path / "serial.cpp").write_text(text.replace("c_row[col] = 0;", LATE))
-    image = compile_written(source, SERIAL.build.all_macros, None).path
-    evaluation = evaluate(Host(), SERIAL, image, "again", launches=3, further=False)
-    (fault,) = evaluation.faults
+    source = ROOT / "kernels/matmul/serial.cpp"
+    image = compile_planted(tmp_path, source, "c_row[col] = 0;", LATE, SERIAL.build.all_macros)
+    _, (fault,), _ = evaluate(Host(), SERIAL, image.path, "again", launches=3, further=False)
     assert fault.startswith(f"{SERIAL.id} is wrong in ")
     assert "right in launch 1, wrong in launch 2 of 3" in fault
     assert fault.endswith("again     again")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpwatch.devices.foreign_text import LONGEST, Limited, limited, pass_on, plain, plain_lines
+from warpwatch.devices.foreign_text import LONGEST, Limited, limited, plain, plain_lines
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_a_short_text_is_shown_whole_and_a_long_line_is_cut() -> None:
 
 def test_what_a_program_prints_is_logged_whole_up_to_a_limit() -> None:
     printed, log, shown = io.StringIO("one\n::two::\n" + "x" * 200_000 + "::three::\n"), io.StringIO(), list[str]()
-    last = pass_on(printed, log, 10**6, Limited(show=shown.append, most=10_000, rest=""))
+    last = Limited(show=shown.append, most=10_000, rest="").pass_on(printed, log, 10**6)
     assert last.endswith("::three::")
     assert shown[:2] == ["one", ": :two::"]
     assert log.getvalue().replace("\n", "").endswith("x" * 200_000 + "::three::")
     log = io.StringIO()
-    pass_on(io.StringIO("line\n" * 1000), log, 100, Limited(show=shown.append, most=100, rest=""))
+    Limited(show=shown.append, most=100, rest="").pass_on(io.StringIO("line\n" * 1000), log, 100)
     assert log.getvalue() == "line\n" * 21 + "... the rest is left out: more than 100 characters\n"

@@ -19,12 +19,12 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import gpu as device
-from warpwatch.devices.check import compare
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError, Resources, pack
+from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import Outcome
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
@@ -113,11 +113,21 @@ def test_too_little_memory_is_said_before_anything_is_allocated(child: Worker) -
     assert is_right(child)
 
 
-def test_an_illegal_address_fails_its_own_case_and_not_the_next(child: Worker) -> None:
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("illegal_address", "illegal memory access"),
+        ("endless", r"did not end within 1 s \(--launch-timeout\)|the launch limit of 0\.5 s was over"),
+    ],
+)
+def test_a_kernel_that_breaks_the_device_fails_its_own_case_and_not_the_next(
+    child: Worker, bad: str, said: str
+) -> None:
     child.call(describe_device)
-    processes = child.started
-    with pytest.raises(DeviceError, match="illegal memory access") as caught:
-        run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels/illegal_address.cu")
+    processes, begin = child.started, time.monotonic()
+    with pytest.raises(DeviceError, match=said) as caught:
+        run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels" / f"{bad}.cu")
+    assert time.monotonic() - begin < 10
     assert str(caught.value).startswith(CASE)
     assert is_right(child)
     assert child.started == processes + 1
@@ -149,17 +159,6 @@ def slip() -> None:
 def test_an_error_of_the_drivers_arrives_where_there_is_no_driver(child: Worker) -> None:
     with pytest.raises(RuntimeError, match=r"(?s)in slip.*nobody turned this into one of ours"):
         child.call(slip)
-
-
-def test_a_kernel_that_never_ends_is_stopped_and_the_next_case_runs(child: Worker) -> None:
-    child.call(describe_device)
-    begin = time.monotonic()
-    with pytest.raises(
-        DeviceError, match=r"did not end within 1 s \(--launch-timeout\)|the launch limit of 0\.5 s was over"
-    ):
-        run(child, find_case(FAMILIES, CASE), ROOT / "tests/softcuda/bad_kernels/endless.cu")
-    assert time.monotonic() - begin < 10
-    assert is_right(child)
 
 
 @pytest.mark.slow

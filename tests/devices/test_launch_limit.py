@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import PROJECT
 from tests.softcuda import calls
 from tests.written import compile_written
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
-LIMIT = 0.5  # seconds, half of the worker's
+LAUNCH_SECONDS = 1.0  # the limit of the fixture ``software``
+LIMIT = LAUNCH_SECONDS / 2  # of the software device
 PAUSE = 2.0  # seconds that the process stands still, as on a machine that has other things to do
 LOOP = 'extern "C" __global__ void loop(int* out)\n{\n    for (volatile int i = 0; i < %s; i = i + 1)\n        ;\n}\n'
 
@@ -66,24 +65,16 @@ def turns_in(worker: Worker, folder: Path, seconds: float) -> int:
 
 @pytest.mark.slow
 @pytest.mark.exclusive
-def test_a_kernel_is_not_ended_because_its_process_stood_still(tmp_path: Path) -> None:
-    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=2 * LIMIT))
-    try:
-        turns = turns_in(worker, tmp_path, LIMIT / 2)
-        said, elapsed = launch(worker, tmp_path, str(turns), pause=True)
-    finally:
-        worker.stop()
+def test_a_kernel_is_not_ended_because_its_process_stood_still(software: Worker, tmp_path: Path) -> None:
+    turns = turns_in(software, tmp_path, LIMIT / 2)
+    said, elapsed = launch(software, tmp_path, str(turns), pause=True)
     assert isinstance(said, bytes), said
     assert elapsed > PAUSE, "the kernel had ended before its process stood still: it must take longer"
 
 
 @pytest.mark.slow
 @pytest.mark.exclusive
-def test_an_endless_kernel_is_ended_at_its_limit(tmp_path: Path) -> None:
-    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=2 * LIMIT))
-    try:
-        said, elapsed = launch(worker, tmp_path, "2 || i == i", pause=False)
-    finally:
-        worker.stop()
+def test_an_endless_kernel_is_ended_at_its_limit(software: Worker, tmp_path: Path) -> None:
+    said, elapsed = launch(software, tmp_path, "2 || i == i", pause=False)
     assert "endless kernel in loop" in str(said)
     assert LIMIT <= elapsed < 20 * LIMIT

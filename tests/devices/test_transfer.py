@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
@@ -12,14 +13,14 @@ import numpy as np
 import pytest
 
 from warpwatch.catalogue.arrays import Array
-from warpwatch.devices.transfer import connected_pair, receive, send
+from warpwatch.devices.transfer import receive, send
 
 Pair = tuple[Connection, Connection]
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    ours, theirs = (Connection(end.detach()) for end in connected_pair())
+    ours, theirs = (Connection(end.detach()) for end in socket.socketpair())
     yield ours, theirs
     ours.close()
     theirs.close()
@@ -29,10 +30,10 @@ def passed(pair: Pair, contents: object) -> object:
     """Send contents and return what arrives; more than a socket holds must be sent while it is read."""
     sender = threading.Thread(target=send, args=(pair[0], (1, "of", None), contents))
     sender.start()
-    message = receive(pair[1])
+    head, contents_of_message = receive(pair[1])
     sender.join()
-    assert message.head == (1, "of", None)
-    return message.contents()
+    assert head == (1, "of", None)
+    return contents_of_message()
 
 
 GRID = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -72,29 +73,20 @@ def test_a_read_only_array_stays_so(pair: Pair) -> None:
     assert not got.flags.writeable
 
 
-def test_messages_follow_each_other(pair: Pair) -> None:
-    for number in range(3):
-        send(pair[0], number, (GRID * number, "text"))
-    for number in range(3):
-        message = receive(pair[1])
-        got, text = message.contents()
-        assert (message.head, got.tolist(), text) == (number, (GRID * number).tolist(), "text")
-
-
 def test_what_cannot_be_pickled_sends_nothing(pair: Pair) -> None:
     with pytest.raises(Exception, match=r"(?i)pickle"):
         send(pair[0], 1, (GRID, lambda: None))
     send(pair[0], 2, "next")
-    assert receive(pair[1]).head == 2
+    assert receive(pair[1])[0] == 2
 
 
 def test_contents_that_cannot_be_made_leave_the_next_message_whole(pair: Pair) -> None:
     send(pair[0], 1, (GRID, Broken()))
     send(pair[0], 2, GRID)
     with pytest.raises(ValueError, match="not here"):
-        receive(pair[1]).contents()
-    message = receive(pair[1])
-    assert (message.head, message.contents().tolist()) == (2, GRID.tolist())
+        receive(pair[1])[1]()
+    head, contents = receive(pair[1])
+    assert (head, contents().tolist()) == (2, GRID.tolist())
 
 
 class Broken:

@@ -1,4 +1,4 @@
-"""Tests of the worker process: after any failure the next call gets a new one."""
+"""Tests of worker processes: after any failure the next call gets a new one, some of which are started ahead."""
 
 from __future__ import annotations
 
@@ -11,28 +11,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from tests.devices.asked import add, die_with_words, print_by_c, process_id
 from tests.project import PROJECT, ROOT
-from tests.written import compile_written
-from warpwatch.catalogue.arrays import Array
+from tests.written import compile_planted
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.compile.compiler import Image
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
-from warpwatch.devices.transfer import send
-from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.devices.worker import CLEAN_UP_SECONDS, Kernel, Worker, describe_device, launch
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
@@ -47,61 +43,63 @@ def child() -> Iterator[Worker]:
 # What the child is asked to do.
 
 
-def crash() -> None:
-    ctypes.string_at(0)
+def add(a: int, b: int) -> int:
+    return a + b
 
 
-def leave(status: int) -> None:
-    os._exit(status)
+def ignore_sigterm() -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return os.getpid()
 
 
-def complain(lost: bool) -> None:
-    raise DeviceError("no luck", lost)
+def die_with_words() -> None:
+    os.write(2, b"the last words\n")
+    os.abort()
 
 
-def refuse() -> None:
-    raise BadCase("no such case")
+def print_by_c() -> None:
+    ctypes.CDLL(None).printf(b"by C\n")
+
+
+def fail(error: Exception) -> None:
+    raise error
 
 
 def stumble() -> None:
     dict[str, int]()["a key that is not there"]
 
 
-def sleep(seconds: float) -> None:
-    time.sleep(seconds)
-
-
-def test_calls_run_in_one_other_process(child: Worker) -> None:
+def test_calls_run_in_one_other_process_which_leaves_ctrl_c_to_its_parent(child: Worker) -> None:
     assert child.call(add, 2, b=3) == 5
-    first, second = child.call(process_id), child.call(process_id)
-    assert first == second != os.getpid()
+    first = child.call(os.getpid)
+    os.kill(first, signal.SIGINT)
+    assert child.call(os.getpid) == first != os.getpid()
 
 
-@pytest.mark.slow
-def test_a_crash_is_an_error_and_the_next_call_has_a_new_process(child: Worker) -> None:
-    first = child.call(process_id)
-    with pytest.raises(DeviceError, match="died: SIGSEGV") as caught:
-        child.call(crash)
-    assert caught.value.lost
-    assert child.call(process_id) != first
-    with pytest.raises(DeviceError, match="died: exit status 7"):
-        child.call(leave, 7)
-    assert child.call(add, 1, 1) == 2
-
-
-def test_a_lost_device_costs_the_process_and_another_error_does_not(child: Worker) -> None:
-    first = child.call(process_id)
-    with pytest.raises(DeviceError, match="no luck"):
-        child.call(complain, lost=False)
-    assert child.call(process_id) == first
-    with pytest.raises(DeviceError, match="no luck"):
-        child.call(complain, lost=True)
-    assert child.call(process_id) != first
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("asked", "said", "lost"),
+    [
+        ((fail, DeviceError("no luck", lost=True)), "no luck", True),
+        ((fail, DeviceError("no luck", lost=False)), "no luck", False),
+        ((ctypes.string_at, 0), "died: SIGSEGV", True),
+        ((os._exit, 7), "died: exit status 7", True),
+    ],
+    ids=["lost device", "other error", "crash", "exit"],
+)
+def test_the_next_call_has_a_new_process_where_the_last_one_or_its_device_was_lost(
+    child: Worker, asked: tuple[Any, ...], said: str, lost: bool
+) -> None:
+    first = child.call(os.getpid)
+    with pytest.raises(DeviceError, match=said) as caught:
+        child.call(*asked)
+    assert caught.value.lost is lost
+    assert (child.call(os.getpid) != first) is lost
 
 
 def test_errors_arrive_as_what_they_are_with_their_traceback(child: Worker) -> None:
     with pytest.raises(BadCase, match="no such case"):
-        child.call(refuse)
+        child.call(fail, BadCase("no such case"))
     with pytest.raises(KeyError) as caught:
         child.call(stumble)
     assert "in stumble" in "\n".join(caught.value.__notes__)
@@ -113,14 +111,9 @@ def test_silence_ends_at_the_limit(child: Worker) -> None:
     before, child.call_seconds = child.call_seconds, 0.2
     begin = time.monotonic()
     with pytest.raises(DeviceError, match=r"no answer within 0.5 s"):
-        child.call(sleep, 60)
+        child.call(time.sleep, 60)
     assert time.monotonic() - begin < 5
     child.call_seconds = before
-    assert child.call(add, 1, 1) == 2
-
-
-def test_ctrl_c_is_left_to_the_parent(child: Worker) -> None:
-    os.kill(child.call(process_id), signal.SIGINT)
     assert child.call(add, 1, 1) == 2
 
 
@@ -145,43 +138,13 @@ def alarm() -> Iterator[None]:
 @pytest.mark.usefixtures("alarm")
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(child: Worker) -> None:
     assert child.call(add, 1, 1) == 2
-    first = child.call(process_id)
+    first = child.call(os.getpid)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     with pytest.raises(Interruption):
-        child.call(echo, "the answer to another question", 0.6)
+        child.call(time.sleep, 0.6)
     time.sleep(1)  # by now the answer would have come
     assert child.call(add, 1, 1) == 2
-    assert child.call(process_id) != first
-
-
-def echo(text: str, seconds: float) -> str:
-    time.sleep(seconds)
-    return text
-
-
-def keep(function: object) -> None:
-    """Do nothing with what cannot be sent."""
-
-
-def chatter() -> None:
-    """Send an answer that nobody asked for."""
-    send(Connection(os.dup(int(sys.argv[1]))), 99, ("never mind", None))
-
-
-@pytest.mark.slow
-def test_an_answer_to_another_question_is_an_error(child: Worker) -> None:
-    first = child.call(process_id)
-    with pytest.raises(DeviceError, match="gave answer 99 to question 2") as caught:
-        child.call(chatter)
-    assert caught.value.lost
-    assert child.call(process_id) != first
-
-
-@pytest.mark.slow
-def test_a_question_that_cannot_be_sent_does_no_harm(child: Worker) -> None:
-    with pytest.raises(Exception, match=r"(?i)pickle"):
-        child.call(keep, lambda: None)
-    assert child.call(add, 1, 1) == 2
+    assert child.call(os.getpid) != first
 
 
 def linger(folder: Path) -> None:
@@ -193,7 +156,7 @@ def linger(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("alarm")
 def test_an_interrupted_child_leaves_no_temporary_folder_and_no_compiler(child: Worker, tmp_path: Path) -> None:
-    child.call(process_id)
+    child.call(os.getpid)
     signal.setitimer(signal.ITIMER_REAL, 0.5)
     with pytest.raises(Interruption):
         child.call(linger, tmp_path)
@@ -207,12 +170,11 @@ import os, signal, sys, threading, time
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from tests.project import PROJECT
-from tests.devices.test_worker import process_id, sleep
 worker = Worker(PROJECT, Settings(kind="software"))
 worker.call(describe_device)
-print(worker.call(process_id), flush=True)
+print(worker.call(os.getpid), flush=True)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
-worker.call(sleep, 1.0)
+worker.call(time.sleep, 1.0)
 """
 
 
@@ -281,16 +243,13 @@ def test_an_interrupted_run_ends_at_once_while_a_kernel_runs(
 
 
 def test_a_kernel_that_crashes_fails_alone(child: Worker, tmp_path: Path) -> None:
-    text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
-    (source := tmp_path / "serial.cpp").write_text(text.replace("c_row[col] = 0;", "*(volatile int*)nullptr = 0;"))
+    source, crash = ROOT / "kernels/matmul/serial.cpp", "*(volatile int*)nullptr = 0;"
+    wrong = compile_planted(tmp_path, source, "c_row[col] = 0;", crash, CASE.build.all_macros)
     inputs = exact_inputs(CASE, 0)
-
-    def product(image: Image) -> Array:
-        return Kernel(child, CASE.build, image).run(CASE.shape, inputs).first
-
     with pytest.raises(DeviceError, match="SIGSEGV"):
-        product(compile_written(source, CASE.build.all_macros, None))
-    assert np.array_equal(product(compile_build(CASE.build, None)), expected(CASE, inputs)["C"].reference)
+        Kernel(child, CASE.build, wrong).run(CASE.shape, inputs)
+    product = Kernel(child, CASE.build, compile_build(CASE.build, None)).run(CASE.shape, inputs).first
+    assert np.array_equal(product, expected(CASE, inputs)["C"].reference)
 
 
 @pytest.mark.once
@@ -327,3 +286,160 @@ def test_the_last_words_of_a_process_are_printed(child: Worker, capfd: pytest.Ca
     with pytest.raises(DeviceError, match="died: SIGABRT"):
         child.call(die_with_words)
     assert capfd.readouterr().err == "the last words\n"
+
+
+# Processes that are started ahead, and how one process follows another.
+
+
+@pytest.fixture
+def failing_first() -> Iterator[Worker]:
+    """A worker whose first child ends before it can be asked anything."""
+    worker = Worker(PROJECT, launch=lambda *given: launch(*given, *([] if worker.started > 1 else [ENDS])))
+    yield worker
+    worker.stop()
+
+
+ENDS = "raise SystemExit(3)"
+
+
+@pytest.mark.slow
+def test_a_spare_process_takes_the_place_of_one_that_ends(child: Worker) -> None:
+    child.open_spares(2, os.getpid)
+    first = child.call(os.getpid)
+    child.await_spares()
+    later = []
+    for _ in range(2):
+        child.renew()
+        later.append(child.call(os.getpid))
+    assert child.started == 3
+    assert len({first, *later}) == 3
+    child.renew()
+    child.call(os.getpid)
+    assert child.started == 4
+
+
+def test_a_process_that_is_started_early_opens_the_device_and_takes_the_first_call(child: Worker) -> None:
+    child.start()
+    early = child.child
+    assert child.call(describe_device).name
+    assert child.child is early
+    assert child.started == 1
+
+
+@pytest.mark.slow
+def test_a_process_that_cannot_open_the_device_is_replaced_and_the_call_says_why(
+    child: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    child.settings = Settings(kind="software")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    child.start()
+    with pytest.raises(NoDevice, match=r"no g\+\+ to build the software device with"):
+        child.call(describe_device)
+    assert child.started == 2
+    monkeypatch.undo()
+    child.renew()
+    assert child.call(describe_device).name
+
+
+def test_a_process_that_ends_before_the_first_call_is_an_error(failing_first: Worker) -> None:
+    failing_first.start()
+    with pytest.raises(DeviceError, match="died: exit status 3"):
+        failing_first.call(add, 1, 2)
+    assert failing_first.call(add, 1, 2) == 3
+
+
+def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(child: Worker) -> None:
+    first = child.call(os.getpid)
+    child.start_spares(2)
+    assert (child.has_opened_spares, child.spares) == (False, 2)
+    loaded = [spare.process.pid for spare in child._spares if spare.opened is None]
+    child.open_spares(1, os.getpid)
+    assert (child.has_opened_spares, child.spares) == (True, 2)
+    child.renew()
+    assert child.call(os.getpid) == loaded[0] != first
+    assert (child.has_opened_spares, child.spares) == (False, 1)
+    assert child.started == 3
+    child.open_spares(2, os.getpid)
+    assert child.started == 4
+    child.start_spares(1)
+    (idle,) = (spare.process for spare in child._spares if spare.opened is None)
+    child.stop()
+    assert idle.poll() is not None
+    assert not Path(f"/proc/{loaded[0]}").exists()
+    assert (child.spares, child.child) == (0, None)
+
+
+def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Worker) -> None:
+    child.open_spares(2, ignore_sigterm)
+    child.await_spares()
+    assert child.call(ignore_sigterm) == child.call(os.getpid)
+    begin = time.monotonic()
+    child.stop()
+    assert time.monotonic() - begin < 1.5 * CLEAN_UP_SECONDS
+
+
+def test_the_next_process_may_be_called_while_the_last_one_ends(child: Worker) -> None:
+    child.open_spares(1, os.getpid)
+    last = child.call(ignore_sigterm)
+    answers: list[tuple[int, bool]] = []
+
+    def meanwhile() -> None:
+        answers.append((child.call(os.getpid), Path(f"/proc/{last}").exists()))
+
+    child.renew(meanwhile)
+    assert answers == [(child.call(os.getpid), True)]
+    assert not Path(f"/proc/{last}").exists()
+
+
+def test_a_process_ends_also_where_what_runs_meanwhile_fails(child: Worker) -> None:
+    last = child.call(os.getpid)
+    with pytest.raises(ZeroDivisionError):
+        child.renew(lambda: 1 / 0)
+    assert not Path(f"/proc/{last}").exists()
+    assert child.call(os.getpid) != last
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_a_spare_process_that_fails_is_replaced(failing_first: Worker, awaited: bool) -> None:
+    failing_first.open_spares(1, os.getpid)
+    if awaited:
+        failing_first.await_spares()
+        assert failing_first.spares == 0
+    assert failing_first.call(add, 2, 3) == 5
+
+
+@pytest.mark.slow
+def test_a_process_that_broke_is_replaced_by_a_new_one_and_spare_ones_serve_later(child: Worker) -> None:
+    child.call(os.getpid)
+    child.open_spares(1, os.getpid)
+    child.await_spares()
+    (spare,) = (each.process.pid for each in child._spares if each.opened)
+    with pytest.raises(DeviceError, match="died"):
+        child.call(os._exit, 1)
+    assert child.call(os.getpid) != spare
+    child.renew()
+    assert child.call(os.getpid) == spare
+
+
+@pytest.mark.slow
+def test_processes_that_were_told_to_end_are_waited_for_later(child: Worker) -> None:
+    first = child.call(os.getpid)
+    child.open_spares(1, os.getpid)
+    child.await_spares()
+    (spare,) = (each.process.pid for each in child._spares if each.opened)
+    child.leave()
+    assert not child.has_opened_spares
+    assert child.call(os.getpid) not in (first, spare)
+    child.stop()
+    assert not any(Path(f"/proc/{each}").exists() for each in (first, spare))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("alarm")
+def test_a_spare_process_whose_answer_was_not_read_is_ended(child: Worker) -> None:
+    child.open_spares(1, time.sleep, 60)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    with pytest.raises(Interruption):
+        child.await_spares()
+    assert child.spares == 0
+    assert child.call(add, 1, 1) == 2

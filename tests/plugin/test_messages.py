@@ -18,7 +18,7 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.devices.compile.compiler import Image
-from warpwatch.devices.info import DeviceInfo, software_runs
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin.fixtures import Check
 
@@ -170,6 +170,6 @@ def test_a_kernel_of_newer_gpus_is_skipped_with_what_it_needs(tmp_path: Path) ->
 
 def test_the_software_device_is_a_cure_where_it_runs_the_kernel(device: DeviceInfo) -> None:
     old = replace(device, name="NVIDIA T4", capability=Capability(7, 5), runs_machine_code=True)
-    assert software_runs(TENSOR, old)
-    assert not software_runs(replace(TENSOR, capability=Capability(10, 0)), old)
-    assert not software_runs(replace(TENSOR, cluster=2), old)
+    assert old.is_replaced_by_software(TENSOR)
+    assert not old.is_replaced_by_software(replace(TENSOR, capability=Capability(10, 0)))
+    assert not old.is_replaced_by_software(replace(TENSOR, cluster=2))

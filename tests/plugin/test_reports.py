@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.stranger import declare, run_pytest
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.machine import LATE, DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.plugin.reports import faults_of
 from warpwatch.runs.faults import Fault, Place
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord, read_run

@@ -37,7 +37,7 @@ from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compile.compiler import Image, compile_file
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.runner import run
+from warpwatch.devices.runner import run_several
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.plugin.fixtures import assert_right
 
@@ -146,7 +146,7 @@ def run_here(name: str, kind: str = "gpu", *, fixed: bool = False) -> None:
     kernel = next(k for k in BAD_KERNELS if k.name == name)
     image = compile_file(kernel.path, kernel.case.build.all_macros, device.info.target)
     try:
-        run(device, kernel.case, image.path, exact_inputs(kernel.case, 0))
+        next(run_several(device, kernel.case, image.path, [exact_inputs(kernel.case, 0)], 1))
     except DeviceError as error:
         print(error)
 

@@ -25,8 +25,8 @@ from tests.softcuda.renewed import RenewedDevice
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.selection import builds
-from warpwatch.devices.check import compare
 from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 

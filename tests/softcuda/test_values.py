@@ -14,9 +14,9 @@ from tests.softcuda import calls
 from tests.written import compile_written
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
-from warpwatch.devices.check import compare
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import Settings
+from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 

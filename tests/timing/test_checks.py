@@ -21,12 +21,12 @@ from tests.project import ROOT
 from tests.written import BYTES, compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import digest as digest_module
-from warpwatch.devices.check import Mismatch, WrongResult, compare_all
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.digest import MOST_RANGES, digest, digests
 from warpwatch.devices.host import Host
 from warpwatch.devices.large import problems
 from warpwatch.devices.machine import GuardedArray
+from warpwatch.devices.mismatch import Mismatch, WrongResult, compare_all
 from warpwatch.devices.runner import load
 from warpwatch.devices.worker import Worker, describe_device, machine
 from warpwatch.timing import checks, sampling

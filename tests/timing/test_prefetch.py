@@ -14,7 +14,7 @@ import pytest
 from kernels import FAMILIES
 from tests.project import PROJECT
 from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.devices import memory
+from warpwatch.devices import host_memory
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
@@ -128,7 +128,7 @@ def test_nothing_begins_beside_packages_that_use_gpus(package: str, monkeypatch:
 @pytest.mark.parametrize(("times", "begins"), [(1.9, False), (2.1, True)])
 def test_nothing_begins_where_memory_is_short(times: float, begins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     free = times * host_bytes(Host(), LARGE)
-    monkeypatch.setattr(memory, "available", lambda: free)
+    monkeypatch.setattr(host_memory, "available", lambda: free)
     made = Made()
     ahead = ahead_of(made)
     ahead.announce([LARGE], reference=True)
@@ -157,7 +157,7 @@ def test_what_was_made_ahead_is_dropped_where_the_case_needs_its_memory(
     ahead = ahead_of(made)
     ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
-    monkeypatch.setattr(memory, "available", lambda: free)
+    monkeypatch.setattr(host_memory, "available", lambda: free)
     ahead.make_room(LARGE, True, needed=1000)
     ahead.take(LARGE, reference=True)
     assert len(made.calls) == (1 if kept else 2)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.timing.test_prefetch import LARGE, OTHER, SMALL, Made, ahead_of
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices import memory
+from warpwatch.devices import host_memory
 from warpwatch.devices.host import Host
 from warpwatch.timing.checks import Material, host_bytes
 from warpwatch.timing.prefetch import Ahead
@@ -72,7 +72,7 @@ def test_who_waits_does_so_for_what_has_begun_and_the_rest_begins_again() -> Non
 def test_what_is_dropped_for_want_of_memory_is_not_made_first(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made()
     ahead, go = held_back(made)
-    monkeypatch.setattr(memory, "available", lambda: 0)
+    monkeypatch.setattr(host_memory, "available", lambda: 0)
     threading.Timer(0.1, go.set).start()
     ahead.make_room(SMALL, True, needed=1)
     assert made.calls == [(LARGE.id, True, True)]
@@ -116,7 +116,7 @@ def test_a_later_shape_gives_way_where_the_case_needs_the_memory(
     ahead.announce([LARGE], reference=True)
     ahead.begin(Host())
     free = 1000 + beside * host_bytes(Host(), LARGE)
-    monkeypatch.setattr(memory, "available", lambda: free)
+    monkeypatch.setattr(host_memory, "available", lambda: free)
     threading.Timer(0.1, go.set).start()
     ahead.make_room(OTHER, True, needed=1000)
     ahead.take(LARGE, reference=True)

@@ -21,11 +21,11 @@ from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import load_in_background
 from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.pairs import Pair, PairComparison
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.explain.explanation import code_of, explain
 from warpwatch.report.tables import line

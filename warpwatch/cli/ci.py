@@ -17,7 +17,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import ARCH, add_device, add_keywords, completed, revisions
 from warpwatch.cli.programs import Program, ended_by_signals, pytest_words, record_of
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
-from warpwatch.devices.foreign_text import Limited, pass_on, plain
+from warpwatch.devices.foreign_text import Limited, plain
 from warpwatch.devices.gpus import why_no_gpu
 from warpwatch.report.pull_request.comment import About, comment, marker
 from warpwatch.report.pull_request.gather import Gathered
@@ -198,7 +198,7 @@ def _run(job: Job, command: Sequence[str]) -> tuple[int, str]:
         with os.fdopen(writing, "wb") as end:
             program = Program(command, job.root, end)
         with program:
-            last = pass_on(output, log, MOST_LOGGED, shown)
+            last = shown.pass_on(output, log, MOST_LOGGED)
             program.wait()
             return program.status or 0, one_line(last)
 

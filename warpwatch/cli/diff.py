@@ -35,8 +35,8 @@ from warpwatch.compare.code_difference import (
     State,
     compare_revision,
 )
+from warpwatch.devices.atomic_write import replaced
 from warpwatch.devices.compile.compiler import architectures, nvcc
-from warpwatch.devices.outputs import replaced
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.revision.commit import checkout, same_files
 from warpwatch.revision.unpacked import missing_submodules

@@ -23,7 +23,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.validation import problems, require
 from warpwatch.cli.options import add_device, add_keywords, case_ids, completed, selector
-from warpwatch.devices import memory
+from warpwatch.devices import host_memory
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.evaluate import evaluate, faults
@@ -121,16 +121,17 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings, l
     if info and (refused := call_problem(case.variant, info) or info.limits.refusal(case.launch)):
         raise DeviceError(f"{case.id}: {refused}")
     image = compile_build(case.build, info.target if info else None)
-    memory.require(case, memory.peak_bytes(case, copies=5 if case.variant.on_host or machine.finds_faults else 4))
+    host_memory.require(
+        case, host_memory.peak_bytes(case, copies=5 if case.variant.on_host or machine.finds_faults else 4)
+    )
     require_memory(machine, case)
     repeat = _again(case, seed, settings, launches)
     often = launches or (info.launches if info else SOFTWARE_LAUNCHES)
-    evaluation = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
-    trial, problems = evaluation.trial, evaluation.faults
+    trial, problems, first = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
     print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
-    _print_arrays(case, trial.inputs[0], evaluation.first.results, print_arrays)
+    _print_arrays(case, trial.inputs[0], first.results, print_arrays)
     if not case.family.prints:
         loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
         seconds = _measure(loaded)
@@ -206,15 +207,15 @@ def _run_every_case(project: Project, expression: str, settings: Settings) -> in
     wrong = len(mistakes)
     for case in cases:
         try:
-            memory.require(case, memory.peak_bytes(case, copies=3))
+            host_memory.require(case, host_memory.peak_bytes(case, copies=3))
             image = compile_build(case.build, info.target).path
             again = f"python -m warpwatch run {case.id}"
-            evaluation = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
+            _, faults_of_case, _ = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
         except DeviceError as error:
             print(error)
             return 2
-        if evaluation.faults:
+        if faults_of_case:
             wrong += 1
-            print(f"{case.id}: WRONG", *evaluation.faults, sep="\n")
+            print(f"{case.id}: WRONG", *faults_of_case, sep="\n")
     print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
     return int(wrong > 0)

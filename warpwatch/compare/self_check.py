@@ -19,9 +19,9 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, Checked, table
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision import declarations

@@ -51,28 +51,36 @@ class Module:
     def __init__(self, image: Path, kernel: str) -> None:
         """Load a file that has this kernel. Raises DeviceError."""
         self._cuda, self._handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
-        status = self._cuda.cuModuleLoadData(ctypes.byref(self._handle), read_image(image))
-        _check(status, f"{kernel} cannot be loaded for a launch in clusters")
+        _check(
+            self._cuda.cuModuleLoadData(ctypes.byref(self._handle), read_image(image)),
+            f"{kernel} cannot be loaded for a launch in clusters",
+        )
 
     def function(self, name: str) -> ctypes.c_void_p:
         """Return the handle of a kernel. Raises DeviceError."""
         kernel = ctypes.c_void_p()
-        status = self._cuda.cuModuleGetFunction(ctypes.byref(kernel), self._handle, name.encode())
-        _check(status, f"{name} cannot be loaded for a launch in clusters")
+        _check(
+            self._cuda.cuModuleGetFunction(ctypes.byref(kernel), self._handle, name.encode()),
+            f"{name} cannot be loaded for a launch in clusters",
+        )
         return kernel
 
     def variable(self, name: str) -> int:
         """Return the address of a __device__ or __constant__ variable. Raises DeviceError."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
-        status = self._cuda.cuModuleGetGlobal_v2(ctypes.byref(address), ctypes.byref(size), self._handle, name.encode())
-        _check(status, f"the variable {name} cannot be set for launches in clusters")
+        _check(
+            self._cuda.cuModuleGetGlobal_v2(ctypes.byref(address), ctypes.byref(size), self._handle, name.encode()),
+            f"the variable {name} cannot be set for launches in clusters",
+        )
         return address.value
 
     def cluster_launcher(self, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
         """Return a function that launches a kernel in clusters of blocks. Raises DeviceError."""
         cuda, kernel = self._cuda, self.function(name)
-        status = cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes)
-        _check(status, f"{name} cannot be prepared for a launch in clusters")
+        _check(
+            cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes),
+            f"{name} cannot be prepared for a launch in clusters",
+        )
         buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
         places = (BUFFER_POINTER, ctypes.addressof(buffer), BUFFER_SIZE, ctypes.addressof(size), END)
         extra = (ctypes.c_void_p * 5)(*places)

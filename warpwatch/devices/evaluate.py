@@ -25,10 +25,10 @@ from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
-from warpwatch.devices.check import Mismatch, compare, compare_all, explain
 from warpwatch.devices.machine import Machine
+from warpwatch.devices.mismatch import Mismatch, compare, compare_all, explain
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.references import SLOW, computed, drawn, expected, is_slow, naming
+from warpwatch.devices.references import SLOW, computed, drawn, expected, naming, slow_cases
 from warpwatch.devices.runner import Outcome, run_several
 
 SEEDS = range(3)  # of inputs that are tried before it is said that a family's tests show nothing
@@ -53,18 +53,6 @@ class Trial:
         return [draw.inputs for draw in self.draws]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """Result of a trial.
-
-    ``faults``: descriptions of what is wrong; none where the case is right. ``first``: outcome of the first launch.
-    """
-
-    trial: Trial
-    faults: list[str]
-    first: Outcome
-
-
 def evaluate(
     machine: Machine,
     case: Case,
@@ -76,7 +64,7 @@ def evaluate(
     exact: bool = False,
     further: bool = True,
     placement: Placement = PLAIN,
-) -> Evaluation:
+) -> tuple[Trial, list[str], Outcome]:
     """Upload the inputs of a case, launch it, compare with the reference, and describe what is wrong.
 
     Parameters
@@ -90,18 +78,21 @@ def evaluate(
     placement : Placement
         Layout of arrays and blocks.
 
+    Returns
+    -------
+    trial, faults, first
+        The launches; descriptions of what is wrong, none where the case is right; the outcome of the first launch.
+
     Raises
     ------
-    BadCase
-        The declaration's functions fail.
-    DeviceError
-        The case cannot be launched, or a launch failed.
+    BadCase, DeviceError
+        The declaration's functions fail; the case cannot be launched, or a launch failed.
     """
     trial = plan(case, seed, launches=launches, exact=exact, further=further)
     outcomes = run_several(machine, case, image, trial.inputs, launches, placement)
     first = next(outcomes)
     offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-    return Evaluation(trial=trial, faults=faults(trial, chain([first], outcomes), again, offsets), first=first)
+    return trial, faults(trial, chain([first], outcomes), again, offsets), first
 
 
 def plan(case: Case, seed: int, *, launches: int, exact: bool = False, further: bool = True) -> Trial:
@@ -120,7 +111,7 @@ def plan(case: Case, seed: int, *, launches: int, exact: bool = False, further: 
     first, left_out = Draw(inputs=inputs, right=right), ""
     if exact or not further:
         return Trial(case=case, launches=launches, draws=(first,))
-    if is_slow(case):  # further inputs take some ten references
+    if case.id in slow_cases:  # further inputs take some ten references
         left_out = f"the reference of {case.family.name} takes over {SLOW:g} s"
     with naming(case, "the reference"):
         others = [] if left_out else further_draws(case, seed, computed)

@@ -67,25 +67,38 @@ class Limited:
             self._lines, self._characters = self._lines + 1, self._characters + len(left) + 1
 
     def end(self) -> None:
-        """Show what was left out in one line, and then the last lines."""
+        """Show what was left out in one line and then the last lines, and begin afresh."""
         if self._lines:
             self.show(f"... {self._lines:,} lines ({self._characters:,} characters) are left out here; {self.rest}")
         for line in self._kept:
             self.show(line)
         self._kept.clear()
+        self._shown = self._kept_length = self._lines = self._characters = 0
+
+    def pass_on(self, program: IO[str], log: IO[str], most_logged: int) -> str:
+        """Show what a program prints, and write it to ``log``, at most so many characters. Returns its last line."""
+        last, written = "", 0
+        # Lines, or pieces that are longer than any that is shown.
+        for piece in iter(lambda: program.readline(2**16), ""):
+            line = plain(piece.removesuffix("\n"))
+            last = line.strip() or last
+            self.add(line)
+            if written <= most_logged:
+                log.write(f"{line}\n")
+                written += len(line) + 1
+                if written > most_logged:
+                    log.write(f"... the rest is left out: more than {most_logged:,} characters\n")
+        self.end()
+        return last
 
 
 class Printed:
     """Keeps the begin and the end of what a process prints, as plain lines, until they are taken."""
 
     def __init__(self, most: int, rest: str) -> None:
-        self._most, self._rest = most, rest
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-        self._begin()
-
-    def _begin(self) -> None:
         self._lines, self._open = list[str](), ""
-        self._limited = Limited(show=self._lines.append, most=self._most, rest=self._rest)
+        self._limited = Limited(show=self._lines.append, most=most, rest=rest)
 
     def add(self, part: bytes) -> None:
         """Add what the process has printed since."""
@@ -101,7 +114,8 @@ class Printed:
             self._limited.add(plain(self._open))
         self._limited.end()
         text = "".join(f"{line}\n" for line in self._lines)
-        self._begin()
+        self._lines.clear()
+        self._open = ""
         return text
 
 
@@ -113,19 +127,3 @@ def limited(text: str, most: int, rest: str) -> str:
         shown.add(line)
     shown.end()
     return "\n".join(lines)
-
-
-def pass_on(program: IO[str], log: IO[str], most_logged: int, shown: Limited) -> str:
-    """Show what a program prints, and write it to ``log``, at most so many characters. Returns its last line."""
-    last, written = "", 0
-    for piece in iter(lambda: program.readline(2**16), ""):  # lines, or pieces that are longer than any that is shown
-        line = plain(piece.removesuffix("\n"))
-        last = line.strip() or last
-        shown.add(line)
-        if written <= most_logged:
-            log.write(f"{line}\n")
-            written += len(line) + 1
-            if written > most_logged:
-                log.write(f"... the rest is left out: more than {most_logged:,} characters\n")
-    shown.end()
-    return last

@@ -13,7 +13,7 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.threads import for_each
-from warpwatch.devices import memory
+from warpwatch.devices import host_memory
 from warpwatch.devices.compile.compiler import read_image
 from warpwatch.devices.compile.symbols import missing_entry
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, repeated
@@ -30,7 +30,7 @@ class Host:
         self._memory: dict[int, Array] = {}
 
     def require(self, size: int) -> None:
-        free = memory.available()
+        free = host_memory.available()
         if size > free:
             raise DeviceError(f"not enough memory: {size / 1e9:,.2f} GB are needed, {free / 1e9:,.2f} GB are free")
 

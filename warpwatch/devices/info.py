@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,12 +16,9 @@ from warpwatch.devices.gpus import slug_of
 from warpwatch.devices.machine import Resources
 
 NOTHING = Resources()
-SOFTWARE_LAUNCH_COST = 2e7  # about 0.05 s (Case.launch_cost)
-SOFTWARE_LAUNCHES, SOFTWARE_CHEAP_COST = 3, 2e5  # about 3 ms with all checks
-SOFTWARE_NOTE = "a device made of software: its times are the host's and no GPU's"
+SOFTWARE_LAUNCHES = 3
 CLUSTER_BLOCKS = 8  # which every device with clusters takes
 MACHINE_CODE = (".cubin", ".ptx", ".fatbin")
-SHARED = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 OF_SOFTWARE = Capability(9, 0)  # what softcuda/device/driver.cpp says that it is
 
 
@@ -38,39 +33,34 @@ class Limits:
 
     def refusal(self, launch: Launch, kernel: Resources = NOTHING) -> str | None:
         """Say why a launch exceeds a limit of the device or of the kernel; None where it does not."""
-        threads = int(np.prod(launch.block, dtype=np.int64))
+        return next(self._refusals(launch, kernel), None)
+
+    def _refusals(self, launch: Launch, kernel: Resources) -> Iterator[str]:
+        threads, blocks = (int(np.prod(sizes, dtype=np.int64)) for sizes in (launch.block, launch.cluster))
         if threads > self.threads:
-            return f"a block of {size_name(launch.block)} has {threads:,} threads; this device allows {self.threads:,}"
+            yield f"a block of {size_name(launch.block)} has {threads:,} threads; this device allows {self.threads:,}"
         for what, sizes, most in (("block", launch.block, self.block), ("grid", launch.grid, self.grid)):
             for axis, size, limit in zip("xyz", sizes, most, strict=True):
-                if size < 1:
-                    return f"{what}.{axis} would be {size:,}; CUDA takes 1 or more"
-                if size > limit:
-                    return f"{what}.{axis} would be {size:,}; this device allows {limit:,}"
+                if not 1 <= size <= limit:
+                    allowed = f"this device allows {limit:,}" if size > limit else "CUDA takes 1 or more"
+                    yield f"{what}.{axis} would be {size:,}; {allowed}"
         if launch.shared_bytes + kernel.shared_bytes > self.shared_bytes:
             static = f" and {kernel.shared_bytes:,} of the kernel's own" if kernel.shared_bytes else ""
-            return (
+            yield (
                 f"a block needs {launch.shared_bytes:,} bytes of dynamic shared memory{static}; "
                 f"this device allows {self.shared_bytes:,}"
             )
         if 0 < kernel.threads < threads:
-            why = f"its __launch_bounds__ or its {kernel.registers} registers a thread" if kernel.registers else ""
-            return (
+            registers = f" or its {kernel.registers} registers a thread" if kernel.registers else ""
+            yield (
                 f"a block of {size_name(launch.block)} has {threads:,} threads; the kernel allows "
-                f"{kernel.threads:,}, by {why or 'its __launch_bounds__'}"
+                f"{kernel.threads:,}, by its __launch_bounds__{registers}"
             )
-        return _cluster_refusal(launch)
-
-
-def _cluster_refusal(launch: Launch) -> str | None:
-    """Say what no device takes of a cluster."""
-    blocks = int(np.prod(launch.cluster, dtype=np.int64))
-    if blocks > CLUSTER_BLOCKS:
-        return f"a cluster of {size_name(launch.cluster)} has {blocks:,} blocks; CUDA allows {CLUSTER_BLOCKS}"
-    for axis, size, each in zip("xyz", launch.grid, launch.cluster, strict=True):
-        if each < 1 or size % each:
-            return f"grid.{axis} is {size:,}, which clusters of {each} blocks along {axis} do not divide"
-    return None
+        if blocks > CLUSTER_BLOCKS:
+            yield f"a cluster of {size_name(launch.cluster)} has {blocks:,} blocks; CUDA allows {CLUSTER_BLOCKS}"
+        for axis, size, each in zip("xyz", launch.grid, launch.cluster, strict=True):
+            if each < 1 or size % each:
+                yield f"grid.{axis} is {size:,}, which clusters of {each} blocks along {axis} do not divide"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +104,10 @@ class DeviceInfo:
         """Name of the device's folder, such as 'nvidia-h200' for 'NVIDIA H200'."""
         return slug_of(self.name)
 
+    def is_replaced_by_software(self, variant: Variant) -> bool:
+        """Return whether the software device runs a variant that this device does not."""
+        return variant.capability <= OF_SOFTWARE and not call_problem(variant, replace(self, runs_machine_code=False))
+
 
 def call_problem(variant: Variant, device: DeviceInfo) -> str:
     """Say why a variant cannot run on a device, and what helps; empty where it can."""
@@ -124,58 +118,3 @@ def call_problem(variant: Variant, device: DeviceInfo) -> str:
     if clusters and not device.runs_machine_code:
         return f"needs a GPU of compute capability 9.0 or newer: {device.name} has no thread block clusters"
     return variant.missing
-
-
-def software_runs(variant: Variant, device: DeviceInfo) -> bool:
-    """Return whether the software device runs a variant, seen from another device that does not."""
-    return variant.capability <= OF_SOFTWARE and not call_problem(variant, replace(device, runs_machine_code=False))
-
-
-def _limits(attribute: Callable[[str], int]) -> Limits:
-    block, grid = ([attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ"] for name in ("BLOCK", "GRID"))
-    return Limits(
-        threads=attribute("MAX_THREADS_PER_BLOCK"),
-        block=(block[0], block[1], block[2]),
-        grid=(grid[0], grid[1], grid[2]),
-        shared_bytes=max(map(attribute, SHARED)),
-    )
-
-
-def describe(driver: Any, device: Any, ordinal: int, compiler: Path | None) -> DeviceInfo:
-    """Return the properties of a device of PyCUDA. ``compiler``: given where the driver is the software device's."""
-
-    def attribute(name: str) -> int:
-        return int(device.get_attribute(getattr(driver.device_attribute, name)))
-
-    version = driver.get_driver_version()
-    capability = Capability(*device.compute_capability())
-    target = timing = Target(capability.arch)
-    if compiler:
-        target = Target(capability.arch, str(compiler), ("--checks",))
-        timing = Target(capability.arch, str(compiler))
-    # Memory transfers twice in a clock; the clock is in kHz, the width in bits.
-    width = attribute("GLOBAL_MEMORY_BUS_WIDTH")
-    peak = 2e3 * attribute("MEMORY_CLOCK_RATE") * width / 8
-    return DeviceInfo(
-        name=device.name(),
-        ordinal=ordinal,
-        pci_bus_id=device.pci_bus_id(),
-        capability=capability,
-        driver=f"{version // 1000}.{version % 1000 // 10}",
-        multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
-        memory_bytes=int(device.total_memory()),
-        l2_bytes=attribute("L2_CACHE_SIZE"),
-        clock_hz=attribute("CLOCK_RATE") * 1e3,
-        peak_bytes_per_second=peak,
-        limits=_limits(attribute),
-        target=target,
-        timing_target=timing,
-        largest_launch_cost=SOFTWARE_LAUNCH_COST if compiler else math.inf,
-        has_gpu_clock=compiler is None,
-        runs_machine_code=compiler is None,
-        finds_faults=compiler is not None,
-        launches=SOFTWARE_LAUNCHES if compiler else DeviceInfo.launches,
-        cheap_launch_cost=SOFTWARE_CHEAP_COST if compiler else math.inf,
-        note=SOFTWARE_NOTE if compiler else "",
-        count=driver.Device.count(),
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from math import prod
 from pathlib import Path
 
@@ -19,15 +19,16 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.corners import tile
 from warpwatch.catalogue.expected import compute
 from warpwatch.catalogue.inputs import exact_inputs
-from warpwatch.devices import memory
-from warpwatch.devices.check import compare, explain
+from warpwatch.devices import host_memory
 from warpwatch.devices.digest import digest
 from warpwatch.devices.machine import DeviceError, GuardedArray
+from warpwatch.devices.mismatch import compare, explain
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import load, upload
 from warpwatch.devices.worker import gpu
 
-LAST_BLOCK = {"SOFTCUDA_SPARSE": "1", "SOFTCUDA_LAST_BLOCKS": "1"}  # in the environment
+# In the environment, with which the software device takes arrays that memory cannot hold, and runs only the last block.
+LAST_BLOCK = {"SOFTCUDA_SPARSE": "1", "SOFTCUDA_LAST_BLOCKS": "1"}
 PERIOD = 1_000_003  # prime: no index that wraps, or is off by a power of two, finds the same value
 
 
@@ -53,7 +54,7 @@ def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: in
     machine = gpu()
     first, faults = cases[0], []
     rows = sampled_rows(first, limit)
-    memory.require(first, memory.peak_bytes(first, copies=int(machine.finds_faults), rows=len(rows)))
+    host_memory.require(first, host_memory.peak_bytes(first, copies=int(machine.finds_faults), rows=len(rows)))
     rng = np.random.default_rng(seed)
     inputs = {array.name: repeated(rng, array.shape) for array in first.inputs}
     ((name, right),) = expected(first, inputs, rows).items()
@@ -79,17 +80,6 @@ def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: in
     return faults
 
 
-@contextmanager
-def only_the_last_block() -> Iterator[None]:
-    """Make the software device run only the last block of a grid, and accept arrays that memory cannot hold."""
-    os.environ.update(LAST_BLOCK)
-    try:
-        yield
-    finally:
-        for name in LAST_BLOCK:
-            del os.environ[name]
-
-
 def corner_rows(array: GuardedArray, shape: Shape) -> Iterator[tuple[int, int]]:
     """Yield the address and the number of each row of the last corner, of that shape, of an array."""
     height = 1 if len(shape) == 1 else shape[0]
@@ -107,7 +97,10 @@ def problem_of_the_last_block(case: Case, small: Case, image: Path, again: str) 
     cases have the same last block. ``again``: the command that repeats this, for the message.
     """
     inputs, machine = exact_inputs(small, 0), gpu()
-    with only_the_last_block(), ExitStack() as cleanup:
+    with ExitStack() as cleanup:
+        for name, value in LAST_BLOCK.items():
+            os.environ[name] = value
+            cleanup.callback(os.environ.pop, name)
         guarded = []
         for array in case.inputs:
             values = inputs[array.name]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +14,6 @@ from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.parameters import Parameter, parameters_for
 
 GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
 # Fill results and guard bands before a launch: a word is a NaN as float32, two are one as float64, and it is unlikely
@@ -55,6 +55,40 @@ class DeviceError(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A parameter of a kernel: its place and size in bytes, and its type in C++, empty where it is not known."""
+
+    offset: int
+    size: int
+    type: str = ""
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+    def __str__(self) -> str:
+        counted = f"{self.size} byte{'s' if self.size != 1 else ''}"
+        if not self.type:
+            return counted
+        written = re.sub(r"^(.+?) const\b", r"const \1", self.type)
+        return written if "*" in written else f"{written} ({counted})"
+
+
+def parameters_for(values: Sequence[np.generic]) -> tuple[Parameter, ...]:
+    """Return the parameters that take values as C aligns the members of a struct."""
+    return laid_out((value.dtype.itemsize, value.dtype.alignment, "") for value in values)
+
+
+def laid_out(members: Iterable[tuple[int, int, str]]) -> tuple[Parameter, ...]:
+    """Return parameters of these sizes, alignments and types, one after the other."""
+    parameters, end = list[Parameter](), 0
+    for size, alignment, name in members:
+        parameters.append(Parameter(offset=-(-end // alignment) * alignment, size=size, type=name))
+        end = parameters[-1].end
+    return tuple(parameters)
 
 
 @dataclass(frozen=True)
@@ -126,6 +160,18 @@ class Machine(Protocol):
 
     def occupancy(self, function: Function, launch: Launch) -> float | None:
         """Return the share of a multiprocessor's threads that blocks of this launch can fill; None on the host."""
+
+
+def in_order(starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    """Return a function that calls all of these in order."""
+    if len(starts) == 1:
+        return starts[0]
+
+    def start() -> None:
+        for each in starts:
+            each()
+
+    return start
 
 
 class GuardedArray:

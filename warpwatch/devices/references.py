@@ -12,6 +12,7 @@ import functools
 import hashlib
 import io
 import itertools
+import signal
 import sys
 import time
 import traceback
@@ -31,13 +32,13 @@ from warpwatch.catalogue.function_digest import LOOKUP, NotFollowed, digest_of_s
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.compile.compiler import digest_of, kernel_cache, read_image
-from warpwatch.devices.transfer import is_heard, stage
+from warpwatch.devices.transfer import stage
 
 LINE = "line"  # what the result of a kernel that prints is called
 SLOW = 1.0  # seconds from which a result is kept
 LARGEST, KEPT = 2**28, 2**30  # bytes of one result, and of all
 KIND, MARK = ".npz", ".slow"  # what was computed; and that a function was slow, so that it is worth a look
-_slow_cases: set[str] = set()
+slow_cases: set[str] = set()  # ids of those a reference of which took over SLOW seconds, in this process or before
 
 
 def expected(
@@ -75,8 +76,8 @@ def naming(case: Case, what: str) -> Iterator[None]:
     except (BadCase, MemoryError):
         raise
     except (Exception, KeyboardInterrupt) as error:
-        if isinstance(error, KeyboardInterrupt) and not is_heard():
-            raise  # it is Ctrl-C, which a process with a listening parent ignores
+        if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            raise  # it is Ctrl-C, which a worker process ignores
         why = str(error) if isinstance(error, BadFunction) else f"{type(error).__name__}: {error}"
         raise BadCase(f"{case.id}: family {family.name}: {what} failed{_place(error, family.root)}: {why}") from error
 
@@ -101,20 +102,15 @@ def computed(
     """Compute as ``catalogue.expected.compute`` does, or take what an earlier run computed."""
     name = _name(case, function, part, magnitudes)
     if name and (kept := _find(name, inputs)):
-        _slow_cases.add(case.id)
+        slow_cases.add(case.id)
         return kept
     begin = time.perf_counter()
     results = rules.compute(case, function, inputs, part, magnitudes)
     if time.perf_counter() - begin > SLOW:
-        _slow_cases.add(case.id)
+        slow_cases.add(case.id)
         if name:
             _keep(name, inputs, results)
     return results
-
-
-def is_slow(case: Case) -> bool:
-    """Return whether a reference of a case, which this process has computed or found, took over SLOW seconds."""
-    return case.id in _slow_cases
 
 
 def _name(case: Case, function: Callable[..., Any], part: Part, magnitudes: bool) -> str:
@@ -142,19 +138,20 @@ def _find(name: str, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
     cache = kernel_cache()
     with contextlib.suppress(Exception):  # a cache that cannot be used: the result is computed
         if cache.find(name, MARK, is_code=False) and (
-            entry := cache.find(f"{name}-{_digest_of_inputs(inputs)}", KIND, is_code=False)
+            entry := cache.find(_with_inputs(name, inputs), KIND, is_code=False)
         ):
             with np.load(io.BytesIO(read_image(entry.path)), allow_pickle=False) as arrays:
                 return {array: arrays[array] for array in arrays.files}
     return None
 
 
-def _digest_of_inputs(inputs: Mapping[str, Array]) -> str:
-    digest_of_all = hashlib.sha256()
-    for name, array in inputs.items():
-        digest_of_all.update(repr((name, str(array.dtype), array.shape)).encode())
-        digest_of_all.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest_of_all.hexdigest()[:32]
+def _with_inputs(name: str, inputs: Mapping[str, Array]) -> str:
+    """Return the name of what was computed of these inputs."""
+    digest = hashlib.sha256()
+    for key, array in inputs.items():
+        digest.update(repr((key, str(array.dtype), array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return f"{name}-{digest.hexdigest()[:32]}"
 
 
 def _keep(name: str, inputs: Mapping[str, Array], results: Mapping[str, Any]) -> None:
@@ -167,7 +164,7 @@ def _keep(name: str, inputs: Mapping[str, Array], results: Mapping[str, Any]) ->
     cache = kernel_cache()
     with contextlib.suppress(Exception):  # no room: the next run computes it again
         cache.add(name, MARK, b"slow", is_code=False)
-        cache.add(f"{name}-{_digest_of_inputs(inputs)}", KIND, file.getvalue(), is_code=False)
+        cache.add(_with_inputs(name, inputs), KIND, file.getvalue(), is_code=False)
         newest = sorted(cache.folder.glob(f"reference-*{KIND}"), key=lambda path: path.stat().st_mtime, reverse=True)
         sizes = itertools.accumulate(path.stat().st_size for path in newest)
         for path, total in zip(newest, sizes, strict=True):

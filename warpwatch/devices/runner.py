@@ -19,26 +19,16 @@ from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.names import BadCase
-from warpwatch.devices.arguments import Launches, check_arguments, copy_to_variables, named_arguments
+from warpwatch.devices.arguments import Prepared, named_arguments, prepare_launches
 from warpwatch.devices.compile.builds import kernels_of, symbol_of
-from warpwatch.devices.compile.entries import Kernels
 from warpwatch.devices.digest import digests
-from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
+from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine, in_order
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.references import LINE
 
 _libc = ctypes.CDLL(None)
 DIGESTED_BYTES = 2**20  # of results, from which on they are compared by digests on a GPU
 _kernels_of = functools.lru_cache(maxsize=256)(kernels_of)  # each copy of each case asks; for messages alone
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The first of the kernels that a case launches, and what launches them all. ``notes``: as in Loaded."""
-
-    function: Function
-    start: Callable[[], None]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,40 +200,6 @@ def _prepare(
     return prepare_launches(machine, case, _kernels_of(case.build), launches, inputs, case.variant.symbols)
 
 
-def prepare_launches(
-    machine: Machine,
-    case: Case,
-    kernels: Kernels,
-    launches: Launches,
-    inputs: Sequence[GuardedArray],
-    symbols: Mapping[str, str],
-) -> Prepared:
-    """Prepare the launches of a case in order, of its own kernels or another revision's.
-
-    Raises DeviceError where a kernel cannot take its arguments, or a variable what is copied there.
-    """
-    notes = check_arguments(case, kernels, launches)
-    starts = [
-        machine.launcher(function, launch, [each.value for each in arguments])
-        for function, launch, arguments in launches
-    ]
-    pointed = {each.array.name for _, _, arguments in launches for each in arguments if each.array}
-    notes += copy_to_variables(machine, launches[0][0], symbols, inputs, kernels, pointed)
-    return Prepared(launches[0][0], in_order(starts), tuple(notes))
-
-
-def in_order(starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """Return a function that calls all of these in order."""
-    if len(starts) == 1:
-        return starts[0]
-
-    def start() -> None:
-        for each in starts:
-            each()
-
-    return start
-
-
 def _restorer(
     machine: Machine, case: Case, inputs: Sequence[GuardedArray], own: Mapping[str, GuardedArray]
 ) -> Callable[[], None]:
@@ -263,13 +219,6 @@ def _restorer(
                 raise BadCase(f"{array.name} {no_word(array.initial, array.dtype)}")
             starts.append(functools.partial(machine.fill, target.address, target.nbytes, word))
     return in_order(starts)
-
-
-def run(
-    machine: Machine, case: Case, image: Path, inputs: Mapping[str, Array], placement: Placement = PLAIN
-) -> Outcome:
-    """Launch a case once and return its outcome. Raises DeviceError or BadCase, which name the case."""
-    return next(run_several(machine, case, image, [inputs], 1, placement))
 
 
 def run_several(
@@ -309,8 +258,10 @@ def _launch_all(
         if outcome.damage:
             break  # what the next launches would show may come from that
         draw = max(0, number - launches)
-        if draw:
-            _exchange(loaded, draws[draw], placement)
+        for array in loaded.inputs if draw else ():
+            array.write(placement.spread(draws[draw][array.name]))
+            for symbol in (symbol for symbol, name in loaded.case.variant.symbols.items() if name == array.name):
+                loaded.machine.set_constant(loaded.function, symbol, array.address, array.nbytes)
         if number == 2:
             loaded.clear(second=True)
         else:
@@ -338,14 +289,6 @@ def _outcome(
         results[name], between = placement.gather(name, results[name], shape, loaded.own[name].word)
         harm += filter(None, [between])
     return Outcome(results=results, damage=tuple(harm), notes=loaded.notes)
-
-
-def _exchange(loaded: Loaded, inputs: Mapping[str, Array], placement: Placement) -> None:
-    """Write other inputs in the place of those that are uploaded, also to the module's variables."""
-    for array in loaded.inputs:
-        array.write(placement.spread(inputs[array.name]))
-        for symbol in (symbol for symbol, name in loaded.case.variant.symbols.items() if name == array.name):
-            loaded.machine.set_constant(loaded.function, symbol, array.address, array.nbytes)
 
 
 def _digests(loaded: Loaded) -> list[int]:

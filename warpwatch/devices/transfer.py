@@ -11,61 +11,46 @@ passes its limit. A process without a parent that listens, such as ``warpwatch r
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import pickle
-import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-# The system copies this much between two switches to the other process: 8 MB pass at 4.4 GB/s with it, and at 2.2
-# without.
-SOCKET_BYTES = 2**20
-
-
-def connected_pair() -> tuple[socket.socket, socket.socket]:
-    """Return two connected sockets that hold SOCKET_BYTES, or what the system allows."""
-    pair = socket.socketpair()
-    for end in pair:
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
-    return pair
-
-
-@dataclass(frozen=True)
-class Message:
-    """A message as it came. ``head``: says what the message is. ``packed``, ``buffers``: its contents."""
-
-    head: Any
-    packed: bytes
-    buffers: Sequence[bytearray]
-
-    def contents(self) -> Any:
-        """Return the contents. Raises whatever their classes raise."""
-        return pickle.loads(self.packed, buffers=self.buffers)
+PATIENCE = 2.0  # seconds after which a stage is named
+_parents: list[Connection] = []  # where the stages of this process are named
+_sending = threading.Lock()
+_numbers = itertools.count(1)
 
 
 def send(connection: Connection, head: object, contents: object) -> None:
     """Send a message. ``head``: of Python's own types. Raises OSError where the other process has ended.
 
-    Where it is interrupted, a part of the message may have been sent, and the connection is of no use any more.
+    No message of another thread comes between. Where it is interrupted, a part of the message may have been sent, and
+    the connection is of no use any more.
     """
     buffers: list[pickle.PickleBuffer] = []
     packed = pickle.dumps(contents, protocol=5, buffer_callback=buffers.append)
     views = [buffer.raw() for buffer in buffers]
-    connection.send((head, packed, [view.nbytes for view in views]))
-    for view in views:
-        sent = 0
-        while sent < view.nbytes:
-            sent += os.write(connection.fileno(), view[sent:])
+    with _sending:
+        connection.send((head, packed, [view.nbytes for view in views]))
+        for view in views:
+            sent = 0
+            while sent < view.nbytes:
+                sent += os.write(connection.fileno(), view[sent:])
 
 
-def receive(connection: Connection) -> Message:
-    """Return the next message. Raises EOFError or OSError where the other process has ended."""
+def receive(connection: Connection) -> tuple[Any, Callable[[], Any]]:
+    """Return the head of the next message, and a function that returns its contents, or raises what their classes do.
+
+    Raises EOFError or OSError where the other process has ended.
+    """
     head, packed, sizes = connection.recv()
     buffers = [bytearray(size) for size in sizes]
     for buffer in buffers:
@@ -75,13 +60,18 @@ def receive(connection: Connection) -> Message:
             if not count:
                 raise EOFError
             there += count
-    return Message(head, packed, buffers)
+    return head, functools.partial(pickle.loads, packed, buffers=buffers)
 
 
-PATIENCE = 2.0  # seconds after which a stage is named
-_listener: list[Connection] = []
-_sending = threading.Lock()
-_numbers = itertools.count(1)
+def serve(connection: Connection, answer: Callable[[Any, Callable[[], Any]], object]) -> None:
+    """Say that this process is ready, and answer each question of its parent until that hangs up.
+
+    The stages of this process are named there meanwhile.
+    """
+    send(connection, None, (None, None))
+    _parents[:] = [connection]
+    while True:
+        send(connection, None, answer(*receive(connection)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,45 +88,27 @@ class Stage:
         return time.monotonic() - self.since
 
 
-def report_to(connection: Connection) -> None:
-    """Name the stages of this process on a connection from now on."""
-    _listener[:] = [connection]
-
-
-def is_heard() -> bool:
-    """Return whether a parent listens."""
-    return bool(_listener)
-
-
-def tell(connection: Connection, head: object, contents: object) -> None:
-    """Send a message, which no stage's beginning or end in another thread comes between."""
-    with _sending:
-        send(connection, head, contents)
-
-
 @contextlib.contextmanager
 def stage(text: str, share: float = 1.0) -> Iterator[None]:
     """Name what runs in the body, such as ``the reference of matmul``, to whoever waits for this process.
 
     ``share``: of the time that a stage may take.
     """
-    if not _listener:
-        timer = threading.Timer(PATIENCE, print, [f"waiting for {text}"], {"file": sys.stderr, "flush": True})
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-        return
     number = next(_numbers)
-    _name(number, text, share)
+    timer = threading.Timer(PATIENCE, print, [f"waiting for {text}"], {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    if not _parents:
+        timer.start()
     try:
+        _name(number, text, share)
         yield
     finally:
+        timer.cancel()
         _name(number, "", share)
 
 
 def _name(number: int, text: str, share: float) -> None:
-    with contextlib.suppress(OSError):  # the parent has ended, which this process sees when it answers
-        tell(_listener[0], ("stage", number, text, share), None)
+    """Name a stage, or its end by an empty text, to the parent, if there is one."""
+    with contextlib.suppress(OSError):  # it has ended, which this process sees when it answers
+        for parent in _parents:
+            send(parent, (number, text, share), None)

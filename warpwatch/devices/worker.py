@@ -1,4 +1,4 @@
-"""Runs kernels in a child process, the worker process: both ends of its calls (child.py starts it and talks to it).
+"""Runs kernels in a child process, the worker process: starts and ends it, and both ends of its calls.
 
 After an illegal address the driver refuses every further CUDA call of the process, even with a new context (measured
 with driver 580 on an H200), and a kernel that never ends can only be stopped with its process. So kernels run in a
@@ -10,15 +10,20 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import os
 import pickle
+import select
 import signal
+import socket
+import subprocess
 import sys
+import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
@@ -28,18 +33,45 @@ from warpwatch.catalogue.names import BadCase, print_short
 from warpwatch.catalogue.project import Project, load_project
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_fault
-from warpwatch.devices.check import WrongResult
-from warpwatch.devices.child import Child, State, ending, launch
-from warpwatch.devices.compile.compiler import CompileError, Image
+from warpwatch.devices.compile.compiler import ENGINE, CompileError, Image
 from warpwatch.devices.evaluate import evaluate
+from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
-from warpwatch.devices.machine import DeviceError, Machine
+from warpwatch.devices.machine import LATE, DeviceError, Machine
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.runner import Outcome, flush, run
-from warpwatch.devices.transfer import Stage, receive, report_to, send, stage, tell
+from warpwatch.devices.runner import Outcome, flush, run_several
+from warpwatch.devices.transfer import PATIENCE, Stage, receive, send, serve, stage
 
+# The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
+BOOT = """
+import contextlib, os, pickle, sys
+from multiprocessing.connection import Connection
+try:
+    sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
+    with contextlib.suppress(ImportError):  # in another revision, which asks later
+        from warpwatch.devices.gpus import begin_for
+        begin_for(sys.argv[2])
+    from warpwatch.devices.worker import load, main
+    load(sys.argv[2], sys.argv[4], sys.argv[5])
+except BaseException as error:
+    with contextlib.suppress(OSError):  # nobody waits for it any more
+        failure = pickle.dumps((None, f"{type(error).__name__}: {error}"))
+        Connection(int(sys.argv[1])).send((None, failure, ()))  # as ``transfer.send`` does
+    sys.exit(1)
+main()
+"""
+# What a kernel or a reference prints in a call is printed here after it, its begin and end as plain text: where pytest
+# captures what this process prints, it belongs to the test.
+MOST_PRINTED, REST = 2**15, "`python -m warpwatch run` of the case prints all of them"
+PIPE_BYTES = 2**16  # that the system keeps
+CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files before it is killed
+LOOK_SECONDS = 0.002
+# The system copies this much between two switches to the other process: 8 MB pass at 4.4 GB/s with it, and at 2.2
+# without.
+SOCKET_BYTES = 2**20
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 # Seconds after which Python lets another thread run. With its own 5 ms, a reference that computes in Python beside a
@@ -47,6 +79,203 @@ _T = TypeVar("_T")
 SWITCH_SECONDS = 2e-4
 AT_COLLECTION = 0.1  # of the time that a reference may take: the smallest shape has that much
 CALL_SECONDS = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
+
+
+@dataclass
+class Child:
+    """A child process, as its parent sees it.
+
+    ``printed``: what it has printed on stdout and on stderr, by the file descriptor that this is read from.
+    ``stage_seconds``: what a stage of the declaration's Python may take. ``waiting``: is called each second with the
+    stage that an answer is waited for. ``opened``: whether it has opened the device, None where it has not been asked
+    to. ``stages``: those that run, by number.
+    """
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    printed: dict[int, tuple[str, Printed]]
+    stage_seconds: float
+    waiting: Callable[[Stage], object] = lambda stage: None
+    opened: bool | None = None
+    stages: dict[int, Stage] = field(default_factory=dict)
+
+    def ask(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Send a call of ``function``, of a module's top level. Raises OSError where the child has ended."""
+        send(self.connection, (function.__module__, function.__qualname__), (args, kwargs))
+
+    def begin(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Ask for what opens the device, without waiting for it; ``has_opened`` does, and sees whether it has ended."""
+        self.opened = False
+        with contextlib.suppress(OSError):
+            self.ask(function, *args, **kwargs)
+
+    def has_opened(self, seconds: float) -> bool:
+        """Wait until the device is open, and return whether it could be opened. Raises as ``await_start``."""
+        self.await_start(seconds)
+        self.opened = self.answer(seconds)[1] is None
+        return self.opened
+
+    def answer(self, seconds: float) -> tuple[Any, Exception | None]:
+        """Return what a call returned in the child, and the exception that it raised.
+
+        Raises DeviceError with ``lost`` where no answer comes within ``seconds``; EOFError or ConnectionError where the
+        child has ended.
+        """
+        try:
+            value, error = self._await_answer(seconds)()
+        finally:
+            for number, (name, printed) in self.printed.items():
+                self._read(number)
+                if text := printed.take():
+                    print(text, end="", file=getattr(sys, name), flush=True)
+        return value, error
+
+    def await_start(self, seconds: float) -> None:
+        """Wait until the child is ready. Raises DeviceError where it does not start, otherwise as ``answer``."""
+        _, failure = self.answer(seconds)
+        if failure:
+            raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
+
+    def death(self) -> str:
+        """Say of what a child died that has closed its connection: in what of the declaration's Python, if in any."""
+        try:
+            code = self.process.wait(10)
+        except subprocess.TimeoutExpired:  # it closed the connection and still runs
+            code = -signal.SIGKILL
+        reason = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        if stage := self._oldest:
+            return f"{stage.text} ended the process in which it ran ({reason}): let it return its results, or raise"
+        return f"the process in which kernels run died: {reason}"
+
+    @property
+    def _oldest(self) -> Stage | None:
+        """The stage that began first of those that have not ended, or None."""
+        return min(self.stages.values(), key=lambda stage: stage.since, default=None)
+
+    def _await_answer(self, seconds: float) -> Callable[[], Any]:
+        """Return what unpacks the next message that is no stage's.
+
+        The time of stages does not count; each has its own limit.
+        """
+        latest = time.monotonic() + seconds
+        while True:
+            begin, stage = time.monotonic(), self._oldest
+            if self._has_message(1.0 if stage else max(0.0, latest - begin)):
+                stage_of_message, contents = receive(self.connection)
+                if stage_of_message is None:
+                    return contents
+                number, text, share = stage_of_message
+                self.stages.pop(number, None)
+                if text:
+                    self.stages[number] = Stage(text=text, limit=share * self.stage_seconds)
+            elif stage is None:
+                raise DeviceError(f"no answer within {seconds:g} s; process killed", lost=LATE)
+            if stage is None:
+                continue
+            latest += time.monotonic() - begin
+            if stage.age > stage.limit:
+                cure = "let it end, or allow more with --reference-timeout SECONDS"
+                late = f"{stage.text} did not end within {stage.limit:g} s"
+                raise DeviceError(f"{late}; process killed: {cure}", lost=LATE)
+            if self._oldest is stage and stage.age >= PATIENCE:
+                self.waiting(stage)
+
+    def _has_message(self, seconds: float) -> bool:
+        """Wait for a message while the child prints; return whether one came within this time."""
+        ready, latest = select.poll(), time.monotonic() + seconds
+        for number in (self.connection.fileno(), *self.printed):
+            ready.register(number, select.POLLIN)
+        while (left := latest - time.monotonic()) > 0:
+            numbers = [number for number, _ in ready.poll(1000 * left)]
+            for number in numbers:
+                if number in self.printed and not self._read(number):
+                    ready.unregister(number)  # the child has closed it
+            if self.connection.fileno() in numbers:
+                return True
+        return False
+
+    def _read(self, number: int) -> bytes:
+        """Keep what the child has printed, as much as a pipe holds; empty where nothing is printed there any more."""
+        try:
+            part = os.read(number, PIPE_BYTES)
+        except BlockingIOError:
+            return b"."
+        self.printed[number][1].add(part)
+        return part
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the child and the processes that it has started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.connection.close()
+        while self.printed:
+            os.close(self.printed.popitem()[0])
+
+
+def launch(project: Project | Setting, settings: Settings, boot: str = BOOT) -> Child:
+    """Start a child that finds the same modules in any working folder; its first answer says whether it is ready.
+
+    ``boot``: its first code.
+    """
+    ours, theirs = pair = socket.socketpair()
+    for end in pair:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)  # or what the system allows
+    root = project.root
+    known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # searched after Python's own folders
+    command = [sys.executable, "-P", "-c", boot, str(theirs.fileno()), json.dumps(asdict(settings)), known]
+    command += [str(root), project.module]
+    out, err = os.pipe(), os.pipe()
+    with theirs, open(out[1], "wb") as stdout, open(err[1], "wb") as stderr:
+        # A process group of its own, so that the compilers that it calls can be ended with it.
+        process = subprocess.Popen(
+            command,
+            pass_fds=[theirs.fileno()],
+            env=_environment(root),
+            cwd=root,
+            process_group=0,
+            stdout=stdout,
+            stderr=stderr,
+        )
+    printed = {number: (name, Printed(MOST_PRINTED, REST)) for name, (number, _) in (("stdout", out), ("stderr", err))}
+    for number in printed:
+        os.set_blocking(number, False)
+    return Child(process, Connection(ours.detach()), printed, settings.reference_timeout)
+
+
+@contextlib.contextmanager
+def ending(*children: Child) -> Iterator[None]:
+    """End children and the processes that they have started, whatever they are doing, all at the same time.
+
+    The body runs while they end, which takes 0.05 to 0.3 s where they hold a GPU.
+    """
+    latest = time.monotonic() + CLEAN_UP_SECONDS
+    try:
+        for child in children:
+            child.close()
+            child.signal(signal.SIGTERM)
+        yield
+        while any(child.process.poll() is None for child in children) and time.monotonic() < latest:
+            time.sleep(LOOK_SECONDS)  # ``Popen.wait`` looks every 0.05 s alone
+    finally:
+        for child in children:
+            child.signal(signal.SIGKILL)
+            child.process.wait()
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """Return the environment for a child: modules are found in ``root``, and all paths are absolute."""
+    environment = dict(os.environ)
+    for name in ("WARPWATCH_CACHE", "XDG_CACHE_HOME"):
+        if environment.get(name):
+            environment[name] = str(Path(environment[name]).absolute())
+    given = environment.get("PYTHONPATH", "").split(os.pathsep)
+    environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(os.path.isabs, given)])
+    # By default NumPy's idle threads spin for a while on the cores that compilers need; here they sleep.
+    environment.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    return environment
 
 
 Launch = Callable[[Project | Setting, Settings], Child]
@@ -66,7 +295,8 @@ class Worker:
     ) -> None:
         self.project, self.settings = project, settings
         self.call_seconds = CALL_SECONDS
-        self.children: list[Child] = []  # one of them takes calls; the others are spare
+        self.child: Child | None = None  # takes calls
+        self._spares: list[Child] = []
         self._launch_child = launch
         self._is_lost = False  # the last child broke
         self._leaving = contextlib.ExitStack()  # waits for those that were told to end
@@ -74,23 +304,15 @@ class Worker:
         self.calls = 0  # so far
         self.waiting: Callable[[Stage], object] = lambda stage: None  # is called with a stage that takes long
 
-    def _in(self, *states: State) -> list[Child]:
-        return [child for child in self.children if child.state in states]
-
-    @property
-    def child(self) -> Child | None:
-        """The child that takes calls, or None."""
-        return next(iter(self._in(State.STARTED, State.CALLED)), None)
-
     @property
     def has_opened_spares(self) -> bool:
         """True where a spare child has opened the device, or has been asked to."""
-        return bool(self._in(State.OPENING, State.READY))
+        return any(spare.opened is not None for spare in self._spares)
 
     @property
     def spares(self) -> int:
         """Number of spare children, whether or not they have opened the device."""
-        return len(self._in(State.LOADED, State.OPENING, State.READY))
+        return len(self._spares)
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run ``function``, of a module's top level, in the child. Its exceptions are raised here.
@@ -101,7 +323,9 @@ class Worker:
         """
         self.calls += 1
         try:
-            self._await_opening()
+            # One that cannot open the device is ended, and the next one says why.
+            if self.child and self.child.opened is False and not self.child.has_opened(self.call_seconds):
+                self._lose()
             child = self.child or self._start()
             child.ask(function, *args, **kwargs)
             value, error = child.answer(self.settings.launch_timeout + self.call_seconds)
@@ -129,33 +353,23 @@ class Worker:
         """
         self.await_spares()
         lost, self._is_lost = self._is_lost, False
-        if (ready := self._in(State.READY)) and not lost:
-            ready[0].state = State.CALLED
-            return ready[0]
-        child = self._launch(State.CALLED)
-        child.await_start(self.call_seconds)
-        return child
+        if (ready := [spare for spare in self._spares if spare.opened]) and not lost:
+            self._spares.remove(ready[0])
+            self.child = ready[0]
+        else:
+            self.child = self._launch()
+            self.child.await_start(self.call_seconds)
+        return self.child
 
     def start(self) -> None:
         """Start the child now, and let it open the device, without waiting for that: the first call is quicker."""
-        child = self._launch(State.STARTED)
-        with contextlib.suppress(OSError):  # it has ended: the first call says why
-            child.ask(describe_device)
+        self.child = self._launch()
+        self.child.begin(describe_device)
 
-    def _await_opening(self) -> None:
-        """Wait until the child has opened the device; one that cannot is ended, and the next one says why."""
-        for child in self._in(State.STARTED):
-            child.state = State.CALLED
-            child.await_start(self.call_seconds)
-            if child.answer(self.call_seconds)[1]:
-                self._lose()
-
-    def _launch(self, state: State, *, gpu_seen: bool = False) -> Child:
+    def _launch(self, *, gpu_seen: bool = False) -> Child:
         self.started += 1
         child = self._launch_child(self.project, replace(self.settings, gpu_seen=gpu_seen))
-        child.state = state
         child.waiting = lambda stage: self.waiting(stage)  # noqa: PLW0108  # which may be replaced later
-        self.children.append(child)
         return child
 
     def start_spares(self, count: int) -> None:
@@ -163,8 +377,7 @@ class Worker:
 
         They load their modules, and leave the GPU alone: processes that open it at the same time wait for each other.
         """
-        for _ in range(count):
-            self._launch(State.LOADED, gpu_seen=True)
+        self._spares += [self._launch(gpu_seen=True) for _ in range(count)]
 
     def open_spares(self, count: int, get_ready: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
         """Have spare children, which later ones are taken from, open the device, without waiting for them.
@@ -172,34 +385,33 @@ class Worker:
         Children of ``start_spares`` come first, then new ones. ``get_ready``: what they run, which opens the device. To
         start a child and to open the device takes a second, which passes here while there is nothing to measure.
         """
-        for _ in range(count):
-            child = next(iter(self._in(State.LOADED)), None) or self._launch(State.OPENING)
-            child.state = State.OPENING
-            with contextlib.suppress(OSError):  # it has ended: ``await_spares`` sees that
-                child.ask(get_ready, *args, **kwargs)
+        loaded = [spare for spare in self._spares if spare.opened is None][:count]
+        new = [self._launch() for _ in range(count - len(loaded))]
+        self._spares += new
+        for spare in (*loaded, *new):
+            spare.begin(get_ready, *args, **kwargs)
 
     def await_spares(self) -> None:
         """Wait until spare children are ready, because to open the device would disturb what is measured meanwhile.
 
         Those that failed are ended. Nothing is lost by that: a call that finds no spare child starts one.
         """
-        for child in self._in(State.OPENING):
-            with contextlib.suppress(EOFError, OSError, DeviceError):
-                child.await_start(self.call_seconds)
-                if child.answer(self.call_seconds)[1] is None:
-                    child.state = State.READY
-                    continue
-            self._end([child])
+        for spare in [spare for spare in self._spares if spare.opened is False]:
+            is_ready = False
+            try:
+                with contextlib.suppress(EOFError, OSError, DeviceError):
+                    is_ready = spare.has_opened(self.call_seconds)
+            finally:  # also where an interruption left its answer unread
+                if not is_ready:
+                    self._spares.remove(spare)
+                    with ending(spare):
+                        pass
 
-    def _end(self, children: Sequence[Child], meanwhile: Callable[[], object] | None = None) -> None:
-        self.children = [child for child in self.children if child not in children]
-        with ending(*children):
-            if meanwhile:
-                meanwhile()
-
-    def renew(self, meanwhile: Callable[[], object] | None = None) -> None:
+    def renew(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         """End the child: the next call has another one. ``meanwhile``: runs while it ends, and may call the next."""
-        self._end(self._in(State.STARTED, State.CALLED), meanwhile)
+        child, self.child = self.child, None
+        with ending(*filter(None, [child])):
+            meanwhile()
 
     def fault_of_reference(self, family: Family) -> tuple[str, str] | None:
         """Return field and fault of what a family's reference computes, as ``catalogue.validation`` asks for it.
@@ -217,7 +429,8 @@ class Worker:
 
     def leave(self) -> None:
         """Tell the child and all spare ones to end, without waiting for that: ``stop`` does."""
-        children, self.children = self.children, []
+        children = filter(None, [self.child, *self._spares])
+        self.child, self._spares = None, []
         self._leaving.enter_context(ending(*children))
 
     def stop(self) -> None:
@@ -265,29 +478,14 @@ def fault_of_reference(name: str) -> tuple[str, str] | None:
 
 
 def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Placement) -> Outcome:
-    """Launch a case once, in the child, by devices.runner.run."""
-    return run(machine(case.variant.on_host), case, image, inputs, placement)
+    """Launch a case once, in the child."""
+    return next(run_several(machine(case.variant.on_host), case, image, [inputs], 1, placement))
 
 
-def try_case(
-    case: Case, image: Path, again: str, *, seed: int, launches: int, exact: bool, further: bool, placement: Placement
-) -> tuple[list[str], str]:
-    """Evaluate a case, in the child, as ``evaluate`` does.
-
-    Returns its faults, and why no further inputs were tried, if any could be.
-    """
-    evaluation = evaluate(
-        machine(case.variant.on_host),
-        case,
-        image,
-        again,
-        seed=seed,
-        launches=launches,
-        exact=exact,
-        further=further,
-        placement=placement,
-    )
-    return evaluation.faults, evaluation.trial.left_out
+def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> tuple[list[str], str]:
+    """Evaluate a case, in the child, as ``Kernel.evaluate`` says."""
+    trial, faults, _ = evaluate(machine(case.variant.on_host), case, image, again, **options)
+    return faults, trial.left_out
 
 
 @dataclass(frozen=True)
@@ -319,26 +517,34 @@ class Kernel:
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
 
+    def evaluate(self, case: Case, again: str, **options: Any) -> tuple[list[str], str]:
+        """Evaluate a case of this build as devices.evaluate.evaluate does, with its options.
 
-def serve(connection: Connection) -> None:
-    """Answer calls until the parent hangs up."""
-    while True:
-        message = receive(connection)
-        number, module, name = message.head
-        value: object = None
-        error: Exception | None = None
-        try:
-            _busy[0] = True
-            args, kwargs = message.contents()
-            value = getattr(importlib.import_module(module), name)(*args, **kwargs)
-        except KeyboardInterrupt:  # Ctrl-C is the parent's: a function of the declaration raised it
-            error = BadCase("a function of the declaration raises KeyboardInterrupt: let it return")
-        except Exception as caught:  # every error is sent to the parent
-            error = _picklable(caught)
-        finally:
-            _busy[0] = False
-        flush()
-        tell(connection, number, (value, error))
+        Returns the faults, and why no further inputs were tried, if any could be.
+        """
+        return self.worker.call(evaluate_case, case, self.image.path, again, **options)
+
+
+def _answer(function: tuple[str, str], contents: Callable[[], Any]) -> tuple[object, Exception | None]:
+    """Call a function of a module, both by name, with the arguments that ``contents`` unpacks.
+
+    Returns its value, and the error that it raised.
+    """
+    module, name = function
+    value: object = None
+    error: Exception | None = None
+    try:
+        _busy[0] = True
+        args, kwargs = contents()
+        value = getattr(importlib.import_module(module), name)(*args, **kwargs)
+    except KeyboardInterrupt:  # Ctrl-C is the parent's: a function of the declaration raised it
+        error = BadCase("a function of the declaration raises KeyboardInterrupt: let it return")
+    except Exception as caught:  # every error is sent to the parent
+        error = _picklable(caught)
+    finally:
+        _busy[0] = False
+    flush()
+    return value, error
 
 
 def _picklable(error: Exception) -> Exception:
@@ -373,10 +579,7 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     status = 0
     try:
-        connection = Connection(int(sys.argv[1]))
-        send(connection, 0, (None, None))
-        report_to(connection)
-        serve(connection)
+        serve(Connection(int(sys.argv[1])), _answer)
     except (EOFError, ConnectionError):  # the parent ended, or was killed
         pass
     except SystemExit as leaving:
@@ -386,8 +589,7 @@ def main() -> None:
         traceback.print_exc()
         status = 1
     # Without the interpreter's own exit, where PyCUDA aborts if a context is left.
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
+    flush()
     end_now(status)
 
 

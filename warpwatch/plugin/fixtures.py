@@ -22,15 +22,15 @@ from warpwatch.catalogue.names import print_short
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison
-from warpwatch.devices import gpu, memory
-from warpwatch.devices.check import WrongResult
+from warpwatch.devices import gpu, host_memory
 from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import Device, NoDevice
-from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, software_runs
+from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.worker import Kernel, call_missing, try_case
+from warpwatch.devices.worker import Kernel, call_missing
 from warpwatch.plugin.asked import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
@@ -113,18 +113,10 @@ def assert_right(
     ``launches``: on these inputs, all of them compared. ``further``: other inputs are tried too (catalogue/draws.py).
     Returns why they were not, or an empty text.
     """
-    memory.require(case, memory.peak_bytes(case, copies=COPIES))
+    host_memory.require(case, host_memory.peak_bytes(case, copies=COPIES))
     try:
-        problems, left_out = kernel.worker.call(
-            try_case,
-            case,
-            kernel.image.path,
-            again,
-            seed=seed,
-            launches=launches,
-            exact=exact,
-            further=further,
-            placement=placement,
+        problems, left_out = kernel.evaluate(
+            case, again, seed=seed, launches=launches, exact=exact, further=further, placement=placement
         )
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
@@ -294,9 +286,8 @@ def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:
     device: DeviceInfo = request.getfixturevalue("warpwatch_device")
     if device.capability < build.variant.capability:
         needed = f"needs a GPU of compute capability {build.variant.capability} or newer"
-        softly = (
-            f", or with {spelled(request.config, 'device')}=software" if software_runs(build.variant, device) else ""
-        )
+        with_software = f", or with {spelled(request.config, 'device')}=software"
+        softly = with_software if device.is_replaced_by_software(build.variant) else ""
         pytest.skip(f"{needed}; {device.name} has {device.capability}: run it on such a GPU{softly}")
     return device
 

@@ -20,11 +20,11 @@ from msgspec import structs
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import Problem, problems
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import LATE, DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.asked import RUN
 from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of

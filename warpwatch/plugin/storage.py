@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.devices.outputs import replaced
+from warpwatch.devices.atomic_write import replaced
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.runs.files import write_run, write_whole
 

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from warpwatch.devices.outputs import write_whole as write_whole  # noqa: PLC0414  # users import both from here
+from warpwatch.devices.atomic_write import write_whole as write_whole  # noqa: PLC0414  # users import both from here
 
 PLAIN, PACKED = ".json", ".json.xz"  # how the name of a saved run ends; the second one is compressed by xz
 NUMBERED = re.compile(r"([0-9]{4,})_.*\.json(\.xz)?", re.DOTALL)  # names of the runs that ``write_run`` saves

@@ -21,11 +21,11 @@ from warpwatch.catalogue.declaration import TIMED_SEED
 from warpwatch.catalogue.draws import Draw
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
-from warpwatch.devices import memory
-from warpwatch.devices.check import WrongResult, compare, compare_all, explain
+from warpwatch.devices import host_memory
 from warpwatch.devices.digest import digests
 from warpwatch.devices.evaluate import nothing_shown
 from warpwatch.devices.machine import GuardedArray, Machine
+from warpwatch.devices.mismatch import WrongResult, compare, compare_all, explain
 from warpwatch.devices.references import LINE, drawn, expected
 from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
 
@@ -99,7 +99,7 @@ def host_bytes(machine: Machine, case: Case) -> int:
     """Estimate the bytes of the host's memory that ``share`` takes at most."""
     rows = _compared_rows(case)
     in_host = _copies(case) if case.variant.on_host or machine.finds_faults else 0
-    return memory.peak_bytes(case, copies=in_host, rows=None if rows is None else len(rows))
+    return host_memory.peak_bytes(case, copies=in_host, rows=None if rows is None else len(rows))
 
 
 def share(machine: Machine, case: Case, reference: bool, make: Make = material) -> Shared:
@@ -107,7 +107,7 @@ def share(machine: Machine, case: Case, reference: bool, make: Make = material) 
 
     ``make``: called for both once it is known that there is memory for them.
     """
-    memory.require(case, host_bytes(machine, case))
+    host_memory.require(case, host_bytes(machine, case))
     require_memory(machine, case)
     rows, material_of_case = _compared_rows(case), make(case, reference)
     inputs, right = material_of_case.inputs, material_of_case.right

@@ -10,9 +10,9 @@ from typing import Any
 
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.timing import observers, sampling
 from warpwatch.timing.checks import shape_key, sharing_key

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices import memory
+from warpwatch.devices import host_memory
 from warpwatch.devices.machine import Machine
 from warpwatch.timing.checks import Make, Material, host_bytes, material, shape_key
 
@@ -76,7 +76,7 @@ class Ahead:
             if key in self._jobs:
                 continue
             size = host_bytes(machine, case)
-            short = MEMORY_FACTOR * (size + self._unfinished()) > memory.available()
+            short = MEMORY_FACTOR * (size + self._unfinished()) > host_memory.available()
             if len(self._jobs) >= SHAPES_AHEAD or case.family.name not in self.families or short:
                 return
             self._pool = self._pool or ThreadPoolExecutor(1, "ahead")
@@ -104,9 +104,9 @@ class Ahead:
         if own in self._jobs and self._jobs[own].future.exception():
             self._drop([own])
         self._drop(self._jobs.keys() - self._announced.keys() - {own})
-        if needed + self._unfinished() > memory.available():
+        if needed + self._unfinished() > host_memory.available():
             self._drop(self._jobs.keys() - {own})
-        if needed > memory.available():
+        if needed > host_memory.available():
             self._drop([own])
 
     def forget(self, case: Case, reference: bool) -> None:

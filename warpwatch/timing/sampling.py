@@ -15,8 +15,8 @@ from typing import Any
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.digest import digest
-from warpwatch.devices.machine import GuardedArray
-from warpwatch.devices.runner import Loaded, captured_stdout, in_order, load
+from warpwatch.devices.machine import GuardedArray, in_order
+from warpwatch.devices.runner import Loaded, captured_stdout, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers
 from warpwatch.timing.checks import (

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices.arguments import named_arguments
-from warpwatch.devices.check import WrongResult
+from warpwatch.devices.arguments import Prepared, named_arguments, prepare_launches
 from warpwatch.devices.compile.builds import symbols_in
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.runner import Loaded, Prepared, load, load_with, prepare_launches
+from warpwatch.devices.runner import Loaded, load, load_with
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers, sampling
 from warpwatch.timing.checks import (

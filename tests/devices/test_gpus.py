@@ -45,25 +45,20 @@ def nvml(names: list[str], split: list[bool | None]) -> SimpleNamespace:
         (["NVIDIA H200"], [False], "-1", "", False),
         (["NVIDIA H200"], [True], "MIG-9b3eccac", "", False),
         ([], [], None, "", False),
+        (None, [], None, "", False),  # no NVML
     ],
 )
 def test_the_model_is_known_where_all_gpus_are_alike(
-    names: list[str],
+    names: list[str] | None,
     split: list[bool | None],
     shown: str | None,
     model: str,
     seen: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", nvml(names, split))
+    monkeypatch.setitem(sys.modules, "pynvml", None if names is None else nvml(names, split))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if shown is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
     assert model_of_all() == model
     assert sees_gpu() is seen
-
-
-def test_without_nvml_the_model_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert model_of_all() == ""
-    assert not sees_gpu()

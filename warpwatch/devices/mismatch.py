@@ -79,9 +79,12 @@ def compare(
             if not wrong.any():
                 return None
     else:
-        wrong = got != expected
-        error = _distance(got, expected, wrong)
-    return _describe(got, expected, np.broadcast_to(bound, got.shape), error, wrong, rows)
+        error = wrong = got != expected
+        if (kind := got.dtype.kind) in "iu":
+            # The difference of two numbers of 64 bits fits into an unsigned one, whatever their signs are.
+            high, low = (pick(got, expected).astype(f"{kind}8").view(np.uint64) for pick in (np.maximum, np.minimum))
+            error = high - low
+    return _describe(got, expected, np.broadcast_to(bound, got.shape), error.astype(np.float64), wrong, rows)
 
 
 def compare_all(
@@ -118,18 +121,10 @@ def _is_right(got: Array, expected: Array, bound: Array) -> bool:
     return bool((error <= bound).all())
 
 
-def _distance(got: Array, expected: Array, wrong: Array) -> Array:
-    if got.dtype.kind not in "iu":
-        return wrong.astype(np.float64)
-    # The difference of two numbers of 64 bits fits into an unsigned one, whatever their signs are.
-    high, low = (pick(got, expected).astype(f"{got.dtype.kind}8").view(np.uint64) for pick in (np.maximum, np.minimum))
-    return (high - low).astype(np.float64)
-
-
 def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Array, rows: Array | None) -> Mismatch:
     with np.errstate(divide="ignore", invalid="ignore"):
         severity = np.where(wrong, np.nan_to_num(error, nan=np.inf) - bound, -np.inf)
-    worst = _index(np.unravel_index(int(np.argmax(severity)), got.shape))
+    worst = tuple(map(int, np.unravel_index(int(np.argmax(severity)), got.shape)))
     indices = np.nonzero(wrong)
     named = indices if rows is None else (rows[indices[0]], *indices[1:])
     unwritten = int(np.count_nonzero(_holds_poison(got) & wrong)) if got.dtype.kind != "U" else 0
@@ -142,7 +137,7 @@ def _describe(got: Array, expected: Array, bound: Array, error: Array, wrong: Ar
         got=got[worst],
         error=float(error[worst]),
         bound=float(bound[worst]),
-        first=_index(axis[0] for axis in named),
+        first=tuple(int(axis[0]) for axis in named),
         unwritten=unwritten,
         indices=tuple(tuple(int(i) for i in axis[:9]) for axis in axes),
         spans=tuple((axis.size, int(axis[0]), int(axis[-1])) for axis in axes),
@@ -157,10 +152,6 @@ def _holds_poison(got: Array) -> Array:
         for pattern in np.resize(np.array([word], np.uint32).view(np.uint8), max(4, itemsize)).reshape(-1, itemsize):
             holds |= (elements == pattern).all(axis=-1)
     return holds
-
-
-def _index(values: object) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)  # type: ignore[attr-defined]
 
 
 def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int = 0, notes: Sequence[str] = ()) -> str:
@@ -180,7 +171,12 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
     for axis, (indices, span) in enumerate(zip(mismatch.indices, mismatch.spans, strict=True)):
         lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(indices, *span)}")
     if case.results and name == case.results[0].name:
-        lines += _owners(case, mismatch, offset)
+        owner, first = case.owner(mismatch.first, offset), ", ".join(map(str, mismatch.first))
+        if owner:
+            who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"
+            axes, (x, y) = "x, y" if len(owner.block) == 2 else "x, y, z", case.build.block_xy
+            blocks = f"{axes}; blocks of {x}x{y}, grid {case.launch.grid}"
+            lines.append(f"  first     [{first}], written by {who} ({blocks})")
     lines += [*(f"  {note}" for note in notes), f"  again     {command}"]
     return "\n".join(lines)
 
@@ -210,14 +206,3 @@ def _list(indices: tuple[int, ...], count: int, low: int, high: int) -> str:
     if count == high - low + 1:
         return f"{low} to {high}, all of them"
     return f"{count:,} between {low} and {high}: {', '.join(map(str, indices))}, ..."
-
-
-def _owners(case: Case, mismatch: Mismatch, offset: int) -> list[str]:
-    owner = case.owner(mismatch.first, offset)
-    if owner is None:
-        return []
-    first = ", ".join(map(str, mismatch.first))
-    bx, by = case.build.block_xy
-    who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"
-    axes = "x, y" if len(owner.block) == 2 else "x, y, z"
-    return [f"  first     [{first}], written by {who} ({axes}; blocks of {bx}x{by}, grid {case.launch.grid})"]

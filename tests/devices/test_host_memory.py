@@ -15,7 +15,7 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.selection import builds
 from warpwatch.cli import run
-from warpwatch.devices import memory
+from warpwatch.devices import host_memory
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
@@ -38,8 +38,8 @@ def files(root: Path, texts: dict[str, str]) -> Path:
 
 
 def test_what_the_cache_of_files_holds_counts_as_available(tmp_path: Path) -> None:
-    assert memory.available(files(tmp_path, {})) == 9000 * KB
-    assert memory.available() > 0
+    assert host_memory.available(files(tmp_path, {})) == 9000 * KB
+    assert host_memory.available() > 0
 
 
 def test_a_limit_of_a_control_group_counts_wherever_it_is_set(tmp_path: Path) -> None:
@@ -51,16 +51,16 @@ def test_a_limit_of_a_control_group_counts_wherever_it_is_set(tmp_path: Path) ->
         f"{two}/memory.current": f"{3000 * KB}\n",
         f"{two}/memory.stat": f"anon 7\ninactive_file {1000 * KB}\n",
     }
-    assert memory.available(files(tmp_path / "two", texts)) == 3000 * KB
+    assert host_memory.available(files(tmp_path / "two", texts)) == 3000 * KB
     one = "sys/fs/cgroup/memory/job"
     texts = {
         "proc/self/cgroup": "5:cpu:/\n4:memory:/job\n0::/\n",
         f"{one}/memory.limit_in_bytes": f"{4000 * KB}\n",
         f"{one}/memory.usage_in_bytes": f"{1500 * KB}\n",
     }
-    assert memory.available(files(tmp_path / "one", texts)) == 2500 * KB
+    assert host_memory.available(files(tmp_path / "one", texts)) == 2500 * KB
     texts = {"proc/self/cgroup": "0::/elsewhere\n", "sys/fs/cgroup/memory.max": "512\n"}  # as in a container
-    assert memory.available(files(tmp_path / "container", texts)) == 512
+    assert host_memory.available(files(tmp_path / "container", texts)) == 512
 
 
 def refusals() -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_a_case_that_host_memory_cannot_hold_is_refused_before_it_is_drawn(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """The arrays alone would fit, but not the reference in float64 and the copies."""
-    monkeypatch.setattr(memory, "available", lambda: CASE.array_bytes + 1000)
+    monkeypatch.setattr(host_memory, "available", lambda: CASE.array_bytes + 1000)
     monkeypatch.setattr(np, "empty", None)
     with pytest.raises(DeviceError) as caught:
         refusals()[way]()
@@ -101,4 +101,4 @@ def test_the_estimate_is_no_less_than_what_a_reference_takes(case: Case) -> None
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak <= memory.peak_bytes(case, copies=0) + 2**20
+    assert peak <= host_memory.peak_bytes(case, copies=0) + 2**20

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.catalogue.cases import Case
@@ -21,12 +20,16 @@ OTHER_WORK_BYTES = 18  # of other types, which are computed in float64 as well
 # Memory for each element of the result that is compared: reference, bound, and the partial sums of convolutions.
 COMPARED_BYTES = 44
 UNLIMITED = 2**63  # bytes of a control group that has no limit
+# Control groups of version 1 and 2, by their controllers: folder, limit, usage, and what of that can be taken back.
+GROUPS = {
+    "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "": ("", "memory.max", "memory.current", "inactive_file"),
+}
 
 
 def available(root: Path = Path("/")) -> int:
     """Return the bytes that this process may still take: those free, or less where a control group limits them."""
-    figures = _memory(root)
-    return min([figures["MemAvailable"], *(_left(group) for group in _limited_groups(root))])
+    return min([_memory(root)["MemAvailable"], *(_left(*group) for group in _limited_groups(root))])
 
 
 def _memory(root: Path) -> dict[str, int]:
@@ -34,51 +37,37 @@ def _memory(root: Path) -> dict[str, int]:
     return {name: int(rest.split()[0]) * 1024 for name, rest in (line.split(":", 1) for line in lines)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Group:
-    """Files of a control group, and the name of the figure in its statistics that counts what can be taken back."""
-
-    limit: Path
-    usage: Path
-    statistics: Path
-    cache: str
-
-
 @functools.cache  # these folders are many, and a test of a small kernel takes a millisecond
-def _limited_groups(root: Path) -> tuple[_Group, ...]:
+def _limited_groups(root: Path) -> tuple[tuple[Path, Path, Path, str], ...]:
     """Return the control groups, version 1 or 2, that this process is in and that limit it below the memory there is.
 
-    A limit that is set while the process runs is not seen; one that changes is.
+    Of each the files of its limit, its usage and its statistics, and the name of the figure there that counts what can
+    be taken back. A limit that is set while the process runs is not seen; one that changes is.
     """
     total, groups = _memory(root).get("MemTotal", UNLIMITED), []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers == "memory":
-            top, limit, usage, cache = "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
-        elif not controllers:
-            top, limit, usage, cache = "", "memory.max", "memory.current", "inactive_file"
-        else:
-            continue
-        base = root / "sys/fs/cgroup" / top
-        own = base / path.lstrip("/")
-        # In a container the path may be the host's, and the container's own group is at the top.
-        for folder in (own, *own.parents):
-            group = _Group(limit=folder / limit, usage=folder / usage, statistics=folder / "memory.stat", cache=cache)
-            if folder.is_relative_to(base) and _limit(group) < total:
-                groups.append(group)
+        if controllers in GROUPS:
+            top, limit, usage, cache = GROUPS[controllers]
+            base = root / "sys/fs/cgroup" / top
+            own = base / path.lstrip("/")
+            # In a container the path may be the host's, and the container's own group is at the top.
+            for folder in (own, *own.parents):
+                if folder.is_relative_to(base) and _limit(folder / limit) < total:
+                    groups.append((folder / limit, folder / usage, folder / "memory.stat", cache))
     return tuple(groups)
 
 
-def _limit(group: _Group) -> int:
-    most = _text(group.limit).strip()
+def _limit(path: Path) -> int:
+    most = _text(path).strip()
     return int(most) if most.isdigit() else UNLIMITED
 
 
-def _left(group: _Group) -> int:
+def _left(limit: Path, usage: Path, statistics: Path, cache: str) -> int:
     """Return the bytes that a control group may still take."""
-    cached = re.search(rf"^{group.cache} (\d+)", _text(group.statistics), re.MULTILINE)
-    used = int(_text(group.usage) or 0) - int(cached[1] if cached else 0)
-    return max(0, _limit(group) - used)
+    cached = re.search(rf"^{cache} (\d+)", _text(statistics), re.MULTILINE)
+    used = int(_text(usage) or 0) - int(cached[1] if cached else 0)
+    return max(0, _limit(limit) - used)
 
 
 def _text(path: Path) -> str:
@@ -99,9 +88,8 @@ def peak_bytes(case: Case, *, copies: int, rows: int | None = None) -> int:
     if rows is not None and case.results:
         share = rows / case.results[0].shape[0]
         compared, compared_bytes = int(compared * share), int(compared_bytes * share)
-    # A reference without arithmetic is a view of an input.
     work = 0
-    if case.work.operations:
+    if case.work.operations:  # otherwise the reference is a view of an input
         work = sum(WORK_BYTES.get(array.dtype, OTHER_WORK_BYTES) * array.size for array in case.inputs)
         work += COMPARED_BYTES * compared
     return inputs + copies * case.array_bytes + compared_bytes + work
