@@ -1,7 +1,7 @@
 """Injects slowdowns into kernels that run under the power cap, and none, and shows what the comparison says.
 
 ``python -m tests.compare.capped OUT`` measures pairs of CASES on a GPU: each kernel with itself, and with a copy that
-waits (warpwatch/timing/delayed.py). It prints a line for each pair, with the SM clocks that stamps read beside the
+waits (warpwatch/compare/self_check.py). It prints a line for each pair, with the SM clocks that stamps read beside the
 samples, and the counts. The same goes to OUT/capped.txt.
 """
 

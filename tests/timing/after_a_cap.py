@@ -16,9 +16,8 @@ from tests.timing.by_hand import leave, load_case
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.runner import Loaded
-from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.nvml import POWER_CAP, Clocks
-from warpwatch.timing.timer import GpuTimer
+from warpwatch.timing.timer import ClockStamps, GpuTimer
 
 HOT = "matmul-warptiled-128x64-4096x4096x4096-float64"
 SHORT = "matmul-warptiled-128x64-2048x2048x2048-float32"

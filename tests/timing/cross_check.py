@@ -28,8 +28,7 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.runner import Loaded
 from warpwatch.explain.profile import find_ncu
-from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.timer import GpuTimer, kernel_seconds, measure_overhead, nothing
+from warpwatch.timing.timer import ClockStamps, GpuTimer, kernel_seconds, measure_overhead, nothing
 
 # With twelve processes the standard error of a difference of two medians is 0.05 µs for most kernels below 60 µs, and
 # 0.15 at most (an H100): with seven, kernels that are apart by nearly MOST_US fell on either side of it.

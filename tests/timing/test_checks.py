@@ -29,7 +29,7 @@ from warpwatch.devices.large import problems
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.runner import load
 from warpwatch.devices.worker import Worker, describe_device, machine
-from warpwatch.timing import checks, sampling
+from warpwatch.timing import checks, inputs, sampling
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
@@ -316,10 +316,10 @@ def test_a_digest_of_the_host_is_the_same_in_several_pieces(count: int, monkeypa
 
 def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
     case = find_case(FAMILIES, "transpose-naive-32x32-4096x4096-float32")
-    rows = checks._compared_rows(case)
+    rows = inputs._compared_rows(case)
     assert isinstance(rows, np.ndarray)
     assert {0, 1, 4094, 4095} <= set(rows.tolist())
-    assert checks._compared_rows(find_case(FAMILIES, TILED)) is None
+    assert inputs._compared_rows(find_case(FAMILIES, TILED)) is None
 
 
 @pytest.mark.parametrize(("condition", "right"), [("true", True), ("x[i] != 127", False), ("x[i] != -1", False)])
@@ -331,7 +331,7 @@ def test_narrow_results_are_checked_on_both_patterns_of_poison(tmp_path: Path, c
         f"{{ for (int i = 0; i < n; i++) if ({condition}) y[i] = x[i]; }}"
     )
     host, image = Host(), compile_written(file, case.build.all_macros, None).path
-    shared = checks.share(host, case, True)
+    shared = inputs.Shared.upload(host, case, True)
     loaded = load(host, case, image, shared.copies[0])
     with contextlib.nullcontext() if right else pytest.raises(WrongResult, match="unwritten"):
         checks.check_result(loaded, shared)

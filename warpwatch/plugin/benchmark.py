@@ -13,10 +13,9 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.apart import OtherProcess
-from warpwatch.compare.comparison import Comparison
+from warpwatch.compare.comparison import Comparison, Part
 from warpwatch.compare.pairs import PairComparison, open_spares, start_spares
-from warpwatch.compare.parts import JoinedComparison, Part
-from warpwatch.compare.reference import RECORD, find_reference, how_to_record
+from warpwatch.compare.reference import RECORD, Reference
 from warpwatch.compare.saved_self_check import path_of, read_variances, save
 from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_baseline import BaselineComparison
@@ -261,13 +260,12 @@ class BenchPlugin:
             return BaselineComparison()
         try:
             where = baselines_of(self.config, self.project, self.gpu["slug"], self._notes.append)
-            reference = find_reference(self.compare, self.results.root, where, self.gpu)
+            reference = Reference.find(self.compare, self.results.root, where, self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
         self._notes += reference.notes
         self.asked.nothing = reference.nothing(self.selected)
-        if reference.void:
-            self.asked.advice = how_to_record()
+        self.asked.advice = reference.advice
         if reference.absent:
             cure = f"`{RECORD}` makes one"
             if self.asked.required:
@@ -288,7 +286,6 @@ class BenchPlugin:
         self.results.require_space(self._check_path(), CHECK_BYTES, "the self-check is saved there; free some space")
         progress = functools.partial(self._progress, "compiling kernels that wait")
         return SelfCheck(
-            root=self.project.root,
             target=device.timing_target,
             side_by_side=PairComparison(self.gpu.get("note", "")),
             compiling=progress,
@@ -484,7 +481,7 @@ class BenchPlugin:
         self._notes[:] = dict.fromkeys([*self._notes, *(note for part in parts for note in part.notes)])
         self.concluded = len(parts) == self._ended and all(part.concluded for part in parts)
         if parts:
-            self.comparison = JoinedComparison(whole=self.comparison, parts=parts)
+            self.comparison.join(parts)
             # With what the first process leaves to those that measure.
             self.gpu = {**parts[0].gpu, "uuids": [part.gpu.get("uuid", "") for part in parts]}
         several_gpus.show_all(self.config, parts, [case.id for case in timed_cases(self.project.families)])

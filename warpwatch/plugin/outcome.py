@@ -19,7 +19,6 @@ import pytest
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.energy import lines as energy_lines
-from warpwatch.compare.energy import takes_more
 from warpwatch.compare.reference import RECORD
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
@@ -89,7 +88,7 @@ def uncompared(asked: Asked, decisions: Mapping[str, Decision], ran: Collection[
 def fails(asked: Asked, comparison: Comparison, reasons: Collection[str]) -> bool:
     """Say whether the comparison fails a run whose tests all passed. ``reasons``: of --fail-on."""
     decisions = comparison.decisions
-    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and takes_more(comparison.energy)):
+    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and comparison.takes_more_energy):
         return True
     if asked.option and not comparison.compared and (asked.required or "incomparable" in reasons):
         return True

@@ -25,27 +25,18 @@ from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import Loaded, Prepared, load, load_with, prepare_launches
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers, sampling
-from warpwatch.timing.checks import (
-    Shared,
-    are_right,
-    check_fresh_launch,
-    check_last_result,
-    check_result,
-    is_intact,
-    restore,
-)
-from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.delayed import VARIABLES
-from warpwatch.timing.nvml import STEADY_CLOCK
-from warpwatch.timing.pair_samples import PairSamples, record_clocks
+from warpwatch.timing.checks import are_right, check_fresh_launch, check_last_result, check_result
+from warpwatch.timing.inputs import Shared
+from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.stopping import MOST_TURNS, Stopping, of_turns
-from warpwatch.timing.timer import GpuTimer
+from warpwatch.timing.timer import ClockStamps, GpuTimer
 
 # Scrubs between two stamps, which take some 0.3 ms on an H100: GPUs may count nanoseconds in steps of a microsecond.
 SCRUBS = 8
 # A sample this long, in seconds, has its clock read by stamps, which take 20 µs of the host and no time of the sample:
 # what draws so much power that the clock is kept down runs longer.
 STAMPED_SECONDS = 100e-6
+VARIABLES = ("warpwatch_cycles", "warpwatch_blocks")  # of a kernel that waits (compare/self_check.py)
 LOADING = (CompileError, IndexError, TypeError)  # raised where a revision's kernels do not fit its arguments
 
 
@@ -55,7 +46,7 @@ class OtherSideFailed(DeviceError):
 
 @dataclass(frozen=True)
 class Delay:
-    """Wait of the new side of two delayed kernels (warpwatch/timing/delayed.py), as a share of the old side's time.
+    """Wait of the new side of two delayed kernels (compare/self_check.py), as a share of the old side's time.
 
     ``cycles``: that wait in GPU cycles, where an earlier process has found it; otherwise 0.
     """
@@ -108,7 +99,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if fingerprints:
         _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
     if pairs.has_clocks:
-        pairs = record_clocks(pairs, sampling.read_clock(), nvml.clocks().highest)
+        pairs = pairs.with_clocks(sampling.read_clock(), nvml.clocks().highest)
     observed = observers.launch_sides(plan.observers, both)
     facts |= {name: statistics.fmean(values) for name, (_, values) in observed.items()}
     return replace(pairs, beside={**pairs.beside, **observed})
@@ -211,9 +202,9 @@ def _check_last_of_both(
     spoilt = False
     if not are_right([pairs[copy][sides[copy]] for copy in copies], shared, right):
         own = [array for _, new in pairs for array in new.own.values()]
-        spoilt = not is_intact(shared) or any(array.overrun() for array in own)
+        spoilt = not shared.is_intact() or any(array.overrun() for array in own)
         if spoilt:  # by one of the two sides: the launches below show which
-            restore(shared, case)
+            shared.restore(case)
             for array in own:
                 array.clear()
         else:
@@ -303,7 +294,7 @@ def _is_clock_up(kind: str) -> bool:
     for _ in range(SCRUBS):
         timer.scrub()
     stamps.stamp()
-    return min(stamps.megahertz(), default=0.0) >= STEADY_CLOCK * nvml.clocks().highest
+    return min(stamps.megahertz(), default=0.0) >= nvml.STEADY_CLOCK * nvml.clocks().highest
 
 
 def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | None = None) -> PairSamples:

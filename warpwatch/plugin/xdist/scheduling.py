@@ -27,7 +27,7 @@ from warpwatch.plugin.cases import parameter_in, parameter_of
 from warpwatch.plugin.device import MODEL, PROJECT, open_device
 from warpwatch.plugin.options import names_benchmark
 from warpwatch.plugin.xdist.processes import is_first
-from warpwatch.timing.checks import sharing_key
+from warpwatch.timing.inputs import sharing_key
 
 # For the order of cases alone: what one core computes and moves in a second, at the reference and its comparison, and
 # how long samples take on a GPU.

@@ -2,7 +2,7 @@
 
 Each process measures the cases that xdist gives it and judges them by itself, with the noise floors and the process
 effect of its own GPU; pairs stay on one GPU. The first process joins the results (``BenchPlugin._join``,
-compare/parts.py) and writes one saved run.
+``Comparison.join``) and writes one saved run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.compare.parts import Part
+from warpwatch.compare.comparison import Part
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.pytest_benchmark_bridge import take_over_measured
