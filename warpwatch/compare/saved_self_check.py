@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
@@ -21,7 +21,8 @@ SLOWDOWNS = (0.01, 0.02, 0.03, 0.05, 0.10)
 CLASSES = {"under 10 µs": (0.0, 10e-6), "10 to 100 µs": (10e-6, 100e-6), "above 100 µs": (100e-6, float("inf"))}
 
 
-class CheckedCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
+@dataclass(frozen=True, kw_only=True)
+class CheckedCase:
     """Case of a saved self-check; ``slowdown`` and ``seen`` are None where none was injected."""
 
     median: Seconds

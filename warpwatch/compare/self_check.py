@@ -118,7 +118,7 @@ class SelfCheck(Comparison):
         late = PairComparison(self.side_by_side.doubt, pairs=self._delayed(shares, again))
         calibrate(late, again)
         for name, decision in late.decide(again).items():
-            self.checked[name] = msgspec.structs.replace(
+            self.checked[name] = replace(
                 self.checked[name],
                 slowdown=shares[name],
                 seen=decision.ratio - 1,
