@@ -2,7 +2,7 @@
 
 NVML says that a power cap is at work for 0.36 to 0.46 s after the last launch that drew too much, while the SM clock is
 back within 1.5 % of its highest after 0.05 to 0.13 s (an H100; 0.25 to 1 s of float64 products, see
-tests/timing/after_a_cap.py).
+tools/after_a_cap.py).
 """
 
 from __future__ import annotations
