@@ -19,7 +19,7 @@ from warpwatch.compare import pairs
 from warpwatch.compare.pairs import Pair, PairComparison, open_spares, start_spares
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Kernel, Worker
-from warpwatch.timing import sampling
+from warpwatch.timing import measurement, sampling
 from warpwatch.timing.measurement import Again, Measured
 from warpwatch.timing.nvml import Clock
 from warpwatch.timing.pair_samples import PairSamples
@@ -84,7 +84,7 @@ def compare(
     monkeypatch.setattr(PairComparison, "_decide", decide)
     monkeypatch.setattr(PairComparison, "_decide_energy", lambda self: {})
     monkeypatch.setattr(pairs, "_may_change", lambda decision: decision.verdict == Verdict.UNSURE)
-    monkeypatch.setattr(pairs, "announce_next", lambda *given, reference: None)
+    monkeypatch.setattr(measurement, "announce_next", lambda *given, reference: None)
     comparison = PairComparison(pairs={name: cast("Pair", pair(name)) for name in "ab"})
     comparison.decide(Again(cold=True, progress=lambda done, of: None, broken={}))
     assert worker.one_queue

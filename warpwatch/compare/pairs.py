@@ -16,9 +16,7 @@ from statistics import fmean, median
 from warpwatch.catalogue.declaration import Family
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.doubts import disturbance
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.runs.record import Facts
@@ -26,7 +24,6 @@ from warpwatch.timing.measurement import (
     WARM_UP_SHARE,
     Again,
     Measured,
-    announce_next,
     declared,
     take_next_process,
 )
@@ -227,20 +224,13 @@ class PairComparison:
         What keeps the clock down comes last in one process and first in the next then, and is waited for once.
         """
         names = names if process % 2 == 0 else names[::-1]
-        worker, cases = self.pairs[names[0]].measured.kernel.worker, [self.pairs[name].measured.case for name in names]
-        first = self.pairs[names[0]].taken
+        cases = {name: self.pairs[name].measured for name in names}
+        worker, first = cases[names[0]].kernel.worker, self.pairs[names[0]].taken
         if first and first[-1].has_clocks:
             worker.renew()  # the pair itself waits, until its clock is measured to be high
         else:
             take_next_process(worker)
-        for done, name in enumerate(names, 1):
-            measured = self.pairs[name].measured
-            try:
-                announce_next(measured.kernel.worker, measured.case, cases[done:], reference=False)
-                self.pairs[name].take(process)
-            except (DeviceError, WrongResult) as error:
-                again.broken[name] = f"measured again in a fresh process: {error}"
-            again.progress(done, len(names))
+        again.each(cases, lambda name: self.pairs[name].take(process))
 
     def _decide_energy(self) -> dict[str, Decision]:
         """Decide about the energies of all pairs that have any, by the rule of times."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import exp, log
@@ -14,16 +14,14 @@ from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed
 from warpwatch.compare.doubts import SAME_CODE, change_of_work, disturbance
 from warpwatch.compare.reference import on_gpu
-from warpwatch.devices.check import WrongResult
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
-from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.record import Facts, RunRecord, typed
 from warpwatch.timing import sampling
 from warpwatch.timing.inputs import sharing_key
-from warpwatch.timing.measurement import Again, Budget, Measured, announce_next, prepare, take_next_process
+from warpwatch.timing.measurement import Again, Budget, Measured, prepare, take_next_process
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MIN_CONTROLS,
@@ -192,26 +190,22 @@ def relevant_runs(runs: Sequence[RunRecord], gpu_uuid: str) -> list[RunRecord]:
 
 
 def sort_out(
-    names: Iterable[str], runs: Sequence[RunRecord], past: Sequence[RunRecord], incomparable: str
+    names: Collection[str], runs: Sequence[RunRecord], past: Sequence[RunRecord], incomparable: str
 ) -> tuple[dict[str, Decision], list[str]]:
     """Decide about the cases that cannot be compared, and list those that can.
 
     ``past``: those of the baseline's ``runs`` that are compared with. ``incomparable``: why none can be, or nothing.
     """
     decisions: dict[str, Decision] = {}
-    comparable = []
     for name in names:
         damaged = next((run.problems[name] for run in runs if name in run.problems), "")
         if not any(name in run.cases for run in runs):
             verdict = Verdict.INCOMPARABLE if damaged else Verdict.NEW
             decisions[name] = Decision(verdict=verdict, reason=damaged)
-        elif incomparable:
-            decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason=incomparable)
-        elif not any(name in run.cases for run in past):
-            decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason="only runs on another GPU have it")
-        else:
-            comparable.append(name)
-    return decisions, comparable
+        elif incomparable or not any(name in run.cases for run in past):
+            why = incomparable or "only runs on another GPU have it"
+            decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason=why)
+    return decisions, [name for name in names if name not in decisions]
 
 
 def _measure_again(processes: Processes, chosen: Sequence[Measured], again: Again) -> Collection[str]:
@@ -219,25 +213,23 @@ def _measure_again(processes: Processes, chosen: Sequence[Measured], again: Agai
 
     Cases that share inputs follow each other.
     """
+    cases = {each.case.id: each for each in sorted(chosen, key=lambda each: sharing_key(each.case))}
+    samples: dict[str, list[float]] = {}
+
+    def sample(name: str) -> None:
+        measured, call = cases[name], cases[name].kernel.worker.call
+        call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
+        call(sampling.settle)
+        call(sampling.begin_ahead)
+        call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
+        taken = measured.take_all()
+        measured.check_last_result()
+        if not call(sampling.read_clock).others:
+            samples[name] = taken
+            measured.processes.append(taken)
+
     take_next_process(chosen[0].kernel.worker)
-    samples, ordered = dict[str, list[float]](), sorted(chosen, key=lambda measured: sharing_key(measured.case))
-    cases = [measured.case for measured in ordered]
-    for done, measured in enumerate(ordered, 1):
-        call, name = measured.kernel.worker.call, measured.case.id
-        try:
-            announce_next(measured.kernel.worker, measured.case, cases[done:], reference=False)
-            call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
-            call(sampling.settle)
-            call(sampling.begin_ahead)
-            call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
-            taken = measured.take_all()
-            measured.check_last_result()
-            if not call(sampling.read_clock).others:
-                samples[name] = taken
-                measured.processes.append(taken)
-        except (DeviceError, WrongResult) as error:
-            again.broken[name] = f"measured again in a fresh process: {error}"
-        again.progress(done, len(chosen))
+    again.each(cases, sample)
     processes.absorb(samples)
     return samples.keys()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
+from warpwatch.devices.check import WrongResult
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Kernel, Worker
@@ -22,7 +23,6 @@ from warpwatch.timing.timer import kernel_seconds
 PILOT_SAMPLES = 3
 MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve
 WARM_UP_SHARE = 1 / 3  # of a case's time, at most
-CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
 _played: list[float] = []  # samples that pytest-benchmark was given, in seconds
 
 
@@ -209,6 +209,17 @@ class Again:
     cold: bool
     progress: Callable[[int, int], None]
     broken: dict[str, str]
+
+    def each(self, cases: Mapping[str, Measured], measure: Callable[[str], object]) -> None:
+        """Measure cases in the current process, one after the other. ``measure``: is called with the id of each."""
+        later = [measured.case for measured in cases.values()]
+        for done, (name, measured) in enumerate(cases.items(), 1):
+            try:
+                announce_next(measured.kernel.worker, measured.case, later[done:], reference=False)
+                measure(name)
+            except (DeviceError, WrongResult) as error:
+                self.broken[name] = f"measured again in a fresh process: {error}"
+            self.progress(done, len(cases))
 
 
 def take_next_process(worker: Worker) -> None:
