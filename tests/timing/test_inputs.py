@@ -94,18 +94,16 @@ def test_a_failure_is_raised_where_the_case_is_taken() -> None:
         inputs.take(LARGE, reference=True)
 
 
-def test_a_failed_attempt_leaves_nothing_in_memory_for_the_second_one() -> None:
+@pytest.mark.parametrize("makes_room", [True, False])
+def test_what_cannot_be_made_is_not_held_until_its_turn(makes_room: bool) -> None:
     """Its exception holds the frames, and with them the arrays, that it failed in."""
-    inputs = begun(Made(MemoryError()), LARGE)
-    inputs.make_room(LARGE, True, needed=1)
-    assert inputs._jobs == {}
-
-
-def test_what_cannot_be_made_is_not_held_until_its_turn() -> None:
     made = Made(MemoryError())
     inputs = begun(made, LARGE)
-    inputs.wait()
-    inputs.begin(Host())
+    if makes_room:
+        inputs.make_room(LARGE, True, needed=1)
+    else:
+        inputs.wait()
+        inputs.begin(Host())
     assert inputs._jobs == {}
     assert len(made.calls) == 1
 
@@ -134,24 +132,24 @@ def test_nothing_begins_where_memory_is_short(times: float, begins: bool, monkey
     assert bool(begun(Made(), LARGE)._jobs) == begins
 
 
-@pytest.mark.parametrize(("announced", "kept"), [([OTHER, LARGE], True), ([OTHER], False), ([], False)])
-def test_a_case_makes_room_of_what_is_not_announced_any_more(announced: list[Case], kept: bool) -> None:
-    made = Made()
-    inputs = begun(made, LARGE)
-    inputs.announce(announced, reference=True)
-    inputs.make_room(OTHER, True, needed=1)
-    inputs.take(LARGE, reference=True)
-    assert len(made.calls) == (1 if kept else 2)
-
-
-@pytest.mark.parametrize(("free", "kept"), [(1000, True), (999, False)])
-def test_what_was_made_ahead_is_dropped_where_the_case_needs_its_memory(
-    free: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("announced", "case", "free", "kept"),
+    [
+        ([OTHER, LARGE], OTHER, 2**40, True),
+        ([OTHER], OTHER, 2**40, False),  # it is not announced any more
+        ([], OTHER, 2**40, False),
+        ([LARGE], LARGE, 1000, True),
+        ([LARGE], LARGE, 999, False),  # the case needs the memory
+    ],
+)
+def test_a_case_makes_room(
+    announced: list[Case], case: Case, free: int, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Made()
     inputs = begun(made, LARGE)
+    inputs.announce(announced, reference=True)
     monkeypatch.setattr(memory, "available", lambda: free)
-    inputs.make_room(LARGE, True, needed=1000)
+    inputs.make_room(case, True, needed=1000)
     inputs.take(LARGE, reference=True)
     assert len(made.calls) == (1 if kept else 2)
 
