@@ -193,15 +193,6 @@ def test_lines_that_are_missing_in_a_last_launch_alone_are_found(software: Worke
         software.call(sampling.finish, None)
 
 
-def test_a_case_that_is_wrong_after_its_samples_is_not_saved(fresh: Bench) -> None:
-    done = fresh.bench(wrong_later=["matmul-naive-8x8"])
-    assert done.returncode == 1
-    assert "is wrong after the launches that were timed" in done.stdout
-    assert "1 failed, 16 passed" in done.stdout
-    (path,) = fresh.saved
-    assert len(json.loads(Path(path).read_text())["benchmarks"]) == 16
-
-
 def test_one_case_by_hand_is_checked_in_the_same_way(fresh: Bench) -> None:
     plant(fresh.folder)
     path = fresh.folder / "kernels" / "transpose" / "naive.cu"
