@@ -163,7 +163,7 @@ def turns(scatter: float, monkeypatch: pytest.MonkeyPatch, plan: Plan = PLAN) ->
     """Take turns in which the new side is slower and faster by ``scatter``, alternately; return how many there were."""
     taken: list[str] = []
 
-    def sample_of(side: str, timer: object) -> tuple[float, int]:
+    def sample_of(side: str, copy: int, timer: object) -> tuple[float, int]:
         taken.append(side)
         turn = (len(taken) - 1) // 4
         return (math.exp(scatter * (-1) ** turn) if side == "new" else 1.0), 0

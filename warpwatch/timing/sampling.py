@@ -30,13 +30,14 @@ class State:
     """State of the worker process between two calls.
 
     ``loaded``: the prepared case, once for each copy of its arrays. ``fingerprint``: of its right result, where this
-    process has checked it. ``launched``: the copies that hold a sample's result. ``printed``: the lines of the last
-    sample, where the kernel prints. ``turn``: how many samples were taken. ``inputs``: of this case and of later ones.
+    process has checked it. ``launched``: what took the last sample on each copy, in the order of these samples.
+    ``printed``: the lines of the last sample, where the kernel prints. ``turn``: how many samples were taken.
+    ``inputs``: of this case and of later ones.
     """
 
     loaded: tuple[Loaded, ...] = ()
     fingerprint: int | None = None
-    launched: set[int] = field(default_factory=set)
+    launched: dict[int, Loaded] = field(default_factory=dict)
     printed: tuple[str, ...] = ()
     turn: int = 0
     inputs: Inputs = field(default_factory=Inputs)
@@ -88,7 +89,7 @@ def finish(fingerprint: int | None) -> int | None:
     shared, first = state.inputs.shared, state.loaded[0]
     assert shared
     known = state.fingerprint if state.fingerprint is not None else fingerprint
-    launched = [state.loaded[copy] for copy in sorted(state.launched)]
+    launched = [*state.launched.values()]
     if not are_right(launched, shared, [known] * len(launched)):
         for loaded in launched:
             check_last_result(loaded, shared, known, state.printed)
@@ -171,8 +172,7 @@ def sample(kind: str) -> tuple[float, int]:
     """
     copy = state.turn % len(state.loaded)
     state.turn += 1
-    state.launched.add(copy)
-    return sample_of(state.loaded[copy], timer_of(kind))
+    return sample_of(state.loaded[copy], copy, timer_of(kind))
 
 
 def take_samples(kind: str, fewest: int, most: int, before: Sequence[float] = ()) -> list[tuple[float, int]]:
@@ -188,12 +188,14 @@ def take_samples(kind: str, fewest: int, most: int, before: Sequence[float] = ()
     return taken
 
 
-def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
-    """Take one sample of a loaded case; return the same as ``sample``.
+def sample_of(loaded: Loaded, copy: int, timer: Timer) -> tuple[float, int]:
+    """Take one sample of what is loaded on a copy of the arrays; return the same as ``sample``.
 
     On the host results are poisoned before each sample, where nobody compares times: so the last one shows whatever a
     check would find, without a launch before the samples and one after them, each of which may take seconds.
     """
+    state.launched.pop(copy, None)
+    state.launched[copy] = loaded
     before, restore = timer.timeouts, loaded.restore
     if isinstance(timer, HostTimer):
         restore = in_order((loaded.poison, loaded.restore))

@@ -97,7 +97,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     facts = sampling.describe(new[0], len(shared.copies), cold=plan.kind == "cold") if plan.check else {}
     pairs = replace(_sample_both(both, plan), facts=facts, fingerprints=fingerprints)
     if fingerprints:
-        _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
+        _check_last_of_both(both, shared, fingerprints)
     if pairs.has_clocks:
         pairs = pairs.with_clocks(sampling.read_clock(), nvml.clocks().highest)
     observed = observers.launch_sides(plan.observers, both)
@@ -188,19 +188,15 @@ def _blaming(is_new: bool, also: tuple[type[Exception], ...] = ()) -> Iterator[N
         raise
 
 
-def _check_last_of_both(
-    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: tuple[int, int], turns: int
-) -> None:
+def _check_last_of_both(pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: tuple[int, int]) -> None:
     """Compare the results of the last samples, and of one more launch of each side. Raises as ``_check_both`` does.
 
     Both sides write to the same arrays, and nothing can be poisoned between their samples. So a side that no longer
     writes is found by the launch after them, whose result starts as poison.
     """
-    case, copies = pairs[0][1].case, range(len(pairs))
-    sides = [_last_is_new(copy, turns, len(pairs)) for copy in copies]
-    right = [fingerprints[is_new] for is_new in sides]
-    spoilt = False
-    if not are_right([pairs[copy][sides[copy]] for copy in copies], shared, right):
+    case, launched, spoilt = pairs[0][1].case, sampling.state.launched, False
+    sides = {copy: loaded is pairs[copy][True] for copy, loaded in launched.items()}  # true for the new one
+    if not are_right([*launched.values()], shared, [fingerprints[is_new] for is_new in sides.values()]):
         own = [array for _, new in pairs for array in new.own.values()]
         spoilt = not shared.is_intact() or any(array.overrun() for array in own)
         if spoilt:  # by one of the two sides: the launches below show which
@@ -208,7 +204,10 @@ def _check_last_of_both(
             for array in own:
                 array.clear()
         else:
-            _check_last_samples(pairs, shared, fingerprints, turns)
+            # Printed lines are kept of the very last sample alone.
+            for copy in [*sides][-1:] if case.family.prints else sides:
+                with _blaming(sides[copy]):
+                    check_last_result(launched[copy], shared, fingerprints[sides[copy]], sampling.state.printed)
     for is_new in (True, False):
         with _blaming(is_new):
             check_fresh_launch(pairs[0][is_new], shared, fingerprints[is_new])
@@ -217,27 +216,6 @@ def _check_last_of_both(
             f"{case.id}: one of the two sides wrote outside its result while they were timed, and launched once more "
             "neither does"
         )
-
-
-def _check_last_samples(
-    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: tuple[int, int], turns: int
-) -> None:
-    last, case = (turns - 1) % len(pairs), pairs[0][1].case
-    # Printed lines are kept of the very last sample alone.
-    for copy in [last] if case.family.prints else range(len(pairs)):
-        is_new = _last_is_new(copy, turns, len(pairs))
-        with _blaming(is_new):
-            check_last_result(pairs[copy][is_new], shared, fingerprints[is_new], sampling.state.printed)
-
-
-def _last_is_new(copy: int, turns: int, copies: int) -> bool:
-    """Say whether the last sample on a copy was the new side's: each turn ends with the side that it began with."""
-    return _begins_new(copy, (turns - 1 - copy) // copies)
-
-
-def _begins_new(copy: int, repetition: int) -> bool:
-    """Say whether a turn begins with the new side: alternately over the copies, and over the turns of each copy."""
-    return (copy + repetition) % 2 == 1
 
 
 def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
@@ -272,7 +250,7 @@ def _takes_long(loaded: Loaded, plan: Plan) -> bool:
     """Take a sample, and tell whether it is so long that the clock beside each of them is to be read."""
     if not gpu().info.has_gpu_clock:
         return False
-    return sampling.sample_of(loaded, sampling.timer_of(plan.kind))[0] >= STAMPED_SECONDS
+    return sampling.sample_of(loaded, 0, sampling.timer_of(plan.kind))[0] >= STAMPED_SECONDS
 
 
 @functools.cache
@@ -302,7 +280,7 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | 
     timer, order = sampling.timer_of(plan.kind), list[bool]()  # of the samples, true for the new side's
 
     def sample(copy: int, is_new: bool) -> tuple[float, int]:
-        return sampling.sample_of(pairs[copy][is_new], timer)
+        return sampling.sample_of(pairs[copy][is_new], copy, timer)
 
     if stamps is None:
         return take_turns(sample, of_turns(plan.seconds), len(pairs))
@@ -330,8 +308,8 @@ def take_turns(sample: Callable[[int, bool], tuple[float, int]], rule: Stopping,
     times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
     thrown_away = 0
     while not rule.is_finished:
-        copy, repetition = rule.count % copies, rule.count // copies
-        first = _begins_new(copy, repetition)
+        repetition, copy = divmod(rule.count, copies)
+        first = (copy + repetition) % 2 == 1  # alternately over the copies, and over the turns of each copy
         for is_new in (first, not first, not first, first):
             seconds, lost = sample(copy, is_new)
             times[is_new].append(seconds)
