@@ -145,43 +145,38 @@ def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran],
     assert old.saved == set()
 
 
+def serial(file: Path, case: Case, old: str, new: str) -> Path:
+    """Write a serial variant with a mistake in it, and return what is compiled of it."""
+    text = (ROOT / "kernels" / case.family.name / "serial.cpp").read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return compile_written(file, case.build.all_macros, None).path
+
+
 @pytest.mark.once
-@pytest.mark.parametrize("launches", [1, 2])  # three rounds are taken
-def test_a_serial_kernel_that_no_longer_writes_is_found(fresh: Bench, launches: int) -> None:
-    path = fresh.folder / "kernels" / "transpose" / "serial.cpp"
-    text = path.read_text()
-    begin = text.index("{", text.index("transpose_serial")) + 1
-    path.write_text(f"{text[:begin]} static int launched = 0; if (launched++ >= {launches}) return; {text[begin:]}")
-    name = "transpose-serial-host-1000x1000-float32"
-    ran = bench(fresh, name.replace("-", " and "), "--serial-rounds=3")
-    assert f"{name} is wrong in 1,000,000 of 1,000,000 elements" in ran.said, ran.said
-    assert "unwritten 1,000,000 of them still hold the poison" in ran.said, ran.said
-    assert ran.saved == set()
+@pytest.mark.parametrize("launches", [1, 2])
+def test_a_serial_kernel_that_no_longer_writes_is_found(tmp_path: Path, launches: int) -> None:
+    case = find_case(FAMILIES, "transpose-serial-host-20x19-float32")
+    stops = f"static int launched = 0; if (launched++ >= {launches}) return; for (int row = 0;"
+    sampling.prepare(case, serial(tmp_path / "serial.cpp", case, "for (int row = 0;", stops), False)
+    for _ in range(3):
+        sampling.sample("host")
+    with pytest.raises(WrongResult, match=r"is wrong in 380 of 380 elements(.|\n)*unwritten 380 of them still hold"):
+        sampling.finish(None)
+    sampling.release()
 
 
 def test_a_serial_variant_of_which_no_sample_was_taken_is_checked_all_the_same(tmp_path: Path) -> None:
     case = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
-    text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
-    assert "row = 0; row < m" in text
-    file = tmp_path / "serial.cpp"
-    file.write_text(text.replace("row = 0; row < m", "row = 1; row < m"))
-    sampling.prepare(case, compile_written(file, case.build.all_macros, None).path, False)
+    sampling.prepare(case, serial(tmp_path / "serial.cpp", case, "row = 0; row < m", "row = 1; row < m"), False)
     with pytest.raises(WrongResult, match="9 of them still hold the poison"):
         sampling.finish(None)
     sampling.release()
 
 
-def test_lines_that_are_wrong_later_are_found(fresh: Bench) -> None:
-    path = fresh.folder / "kernels" / "hello" / "hello.cu"
-    late = LATER.replace("unsigned(m) * n", "128")
-    path.write_text(COUNT + path.read_text().replace('printf("', f'if ({late}) return; printf("'))
-    # Each of the four copies of the operands has a module of its own, which counts by itself.
-    ran = bench(fresh, HELLO, "--benchmark-min-rounds=6")
-    assert f"{HELLO} {ONCE}\n{HELLO} printed 0 lines, not 128" in ran.said, ran.said
-    assert ran.saved == set()
-
-
-def test_lines_that_are_missing_in_a_last_launch_alone_are_found(software: Worker, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("samples", "said"), [(0, "printed 1 lines, not 129"), (6, "printed 0 lines, not 128")])
+def test_lines_that_are_missing_later_are_found(software: Worker, tmp_path: Path, samples: int, said: str) -> None:
+    """Each of the four copies of the operands has a module of its own, which counts by itself."""
     case = find_case(FAMILIES, HELLO)
     path = tmp_path / "hello.cu"
     late = LATER.replace("unsigned(m) * n", "128")
@@ -189,7 +184,9 @@ def test_lines_that_are_missing_in_a_last_launch_alone_are_found(software: Worke
     path.write_text(COUNT + text.replace('printf("', f'if ({late}) return; printf("'))
     image = compile_written(path, case.build.all_macros, software.call(describe_device).target).path
     software.call(sampling.prepare, case, image, True)
-    with pytest.raises(WrongResult, match=f"{ONCE}\n{HELLO} printed 1 lines, not 129"):
+    for _ in range(samples):
+        software.call(sampling.sample, "cold")
+    with pytest.raises(WrongResult, match=f"{ONCE}\n{HELLO} {said}"):
         software.call(sampling.finish, None)
 
 

@@ -313,14 +313,14 @@ def say_gpu_clock() -> None:
     gpu().info = replace(gpu().info, has_gpu_clock=True)
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("prints", [False, True])
-def test_nothing_begins_beside_a_kernel_that_prints(prints: bool, worker: Worker) -> None:
-    prepare(worker, SMALL, HELLO if prints else SMALL)
+def test_nothing_begins_beside_a_kernel_that_prints(worker: Worker) -> None:
+    prepare(worker, SMALL)
     worker.call(say_gpu_clock)
-    worker.call(sampling.announce, [LARGE])
-    worker.call(sampling.begin_ahead)
-    assert worker.call(is_begun) != prints
+    for case in (HELLO, SMALL):
+        prepare(worker, case)
+        worker.call(sampling.announce, [LARGE])
+        worker.call(sampling.begin_ahead)
+        assert worker.call(is_begun) == (case is SMALL)
 
 
 def begin_slowly() -> None:
@@ -343,12 +343,11 @@ def share_again(case: Case) -> None:
     sampling.state.inputs.share(case)
 
 
-@pytest.mark.once
-@pytest.mark.parametrize("variant", ["vectorised-2048", "memcpy-vendor"])
-def test_a_call_waits_for_what_is_being_made(variant: str, worker: Worker) -> None:
+def test_a_call_waits_for_what_is_being_made(worker: Worker) -> None:
     """It is checked that a call only queues its work, by a hold that must not run into its limit."""
     prepare(worker, SMALL, COPY)
     worker.call(sampling.announce, [LARGE])
     worker.call(begin_slowly)
-    worker.call(share_again, find_case(FAMILIES, f"copy-{variant}-1048576-float32"))
-    assert worker.call(is_done) == variant.startswith("memcpy")
+    for variant in ("vectorised-2048", "memcpy-vendor"):
+        worker.call(share_again, find_case(FAMILIES, f"copy-{variant}-1048576-float32"))
+        assert worker.call(is_done) == variant.startswith("memcpy")
