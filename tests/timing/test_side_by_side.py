@@ -199,6 +199,17 @@ def test_a_pair_whose_time_is_over_has_the_fewest_turns(monkeypatch: pytest.Monk
     )
 
 
+def test_what_took_the_last_sample_on_each_copy_is_known_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Printed lines are those of the very last sample, on whichever copy it was."""
+    state, case = sampling.State(), SimpleNamespace(family=SimpleNamespace(prints=None))
+    monkeypatch.setattr(sampling, "state", state)
+    old, new = (SimpleNamespace(case=case, start=None, restore=None) for _ in range(2))
+    timer = cast("Any", SimpleNamespace(timeouts=0, sample=lambda start, restore: 1e-6))
+    for side, copy in ((old, 0), (new, 1), (new, 0), (old, 2), (new, 1)):
+        sampling.sample_of(cast("Any", side), copy, timer)
+    assert [*state.launched.items()] == [(0, new), (2, old), (1, new)]
+
+
 # The wait that slows a kernel by a wanted share, on an imitation of a GPU without noise
 
 CLOCK, SECONDS = 1e9, 1e-3  # of the imitated GPU, and of the kernel that does not wait
