@@ -207,7 +207,7 @@ def test_what_took_the_last_sample_on_each_copy_is_known_in_order(monkeypatch: p
     timer = cast("Any", SimpleNamespace(timeouts=0, sample=lambda start, restore: 1e-6))
     for side, copy in ((old, 0), (new, 1), (new, 0), (old, 2), (new, 1)):
         sampling.sample_of(cast("Any", side), copy, timer)
-    assert [*state.launched.items()] == [(0, new), (2, old), (1, new)]
+    assert [*cast("dict[int, Any]", state.launched).items()] == [(0, new), (2, old), (1, new)]
 
 
 # The wait that slows a kernel by a wanted share, on an imitation of a GPU without noise
