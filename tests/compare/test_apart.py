@@ -1,26 +1,35 @@
-"""Tests ``--against`` of calls: each side runs in a process of its own, with its own revision's code."""
+"""Tests ``--against`` in other repositories: of calls, whose sides run in a process each, and of a single file."""
 
 from __future__ import annotations
 
 import pickle
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from kernels import FAMILIES
 from tests.checkout import COMMIT
 from tests.project import ROOT
-from tests.stranger import declare, run_pytest
+from tests.stranger import TABLE, declare, run_pytest
+from warpwatch.catalogue.cases import find_case
 from warpwatch.compare import apart
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.devices.gpu import Settings
-from warpwatch.timing.side_by_side import OtherSideFailed
+from warpwatch.devices.worker import Kernel
+from warpwatch.timing import sampling
+from warpwatch.timing.measurement import Measured
+from warpwatch.timing.side_by_side import OtherSideFailed, Plan
+from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS
 
 CASE = "copy-memcpy-vendor-1048576-float32"
-RUN = ("bench", "--device=software", "--benchmark-max-time=0.01", "-k", CASE, "--against", "HEAD")
+RUN = ("bench", "--device=software", "--benchmark-max-time=0.01", "--against", "HEAD", "-k")
 
 
 @pytest.fixture
@@ -30,14 +39,15 @@ def repository(tmp_path: Path) -> Path:
     text = (package / "__init__.py").read_text()
     assert text.count("needs=ww.Driver(), ") == 1
     (package / "__init__.py").write_text(text.replace("needs=ww.Driver(), ", ""))
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "bench_kernels.py").write_text((ROOT / "bench" / "bench_kernels.py").read_text())
     (tmp_path / ".gitignore").write_text(".benchmarks\n__pycache__\n")
     commit(tmp_path)
     return tmp_path
 
 
 def commit(folder: Path) -> None:
+    """Commit all files of a repository, and the benchmark with them."""
+    (folder / "bench").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "bench" / "bench_kernels.py", folder / "bench")
     for command in (("init", "-q"), ("add", "-A"), COMMIT):
         subprocess.run(["git", *command], cwd=folder, check=True)
 
@@ -50,7 +60,7 @@ def edit(folder: Path, old: str, new: str) -> None:
 
 
 def test_a_call_of_unchanged_files_is_identical_and_not_measured(repository: Path) -> None:
-    done = run_pytest(repository, *RUN)
+    done = run_pytest(repository, *RUN, CASE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 identical" in done.stdout
     assert "process of its own" not in done.stdout
@@ -67,7 +77,7 @@ def test_a_call_of_changed_files_is_measured_with_both_revisions_code(repository
             commit(repository)
             for old, new in ((note, '    cuda = ctypes.CDLL("libcuda.so.1")'), ("from pathlib import Path\n", "")):
                 edit(repository, old, new)
-    done = run_pytest(repository, *RUN)
+    done = run_pytest(repository, *RUN, CASE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 call: each side ran in a process of its own, and the two processes took turns" in done.stdout
     # Times of the software device call nothing slower or faster; whether they agree depends on how busy the machine is.
@@ -90,10 +100,27 @@ def test_a_call_that_fails_in_the_other_revision_is_incomparable(
     edit(repository, *damage)
     commit(repository)
     edit(repository, *damage[::-1])
-    done = run_pytest(repository, *RUN, "--fail-on", "incomparable")
+    done = run_pytest(repository, *RUN, CASE, "--fail-on", "incomparable")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 incomparable: in HEAD: " in done.stdout
     assert said in done.stdout
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("module", ["perf.bandwidth", "bandwidth"])
+def test_a_single_file_is_found_in_another_revision_with_the_kernels_beside_it(tmp_path: Path, module: str) -> None:
+    package = declare(tmp_path, TABLE.replace("mine", module))
+    to = tmp_path / Path(*module.split(".")).with_suffix(".py")
+    to.parent.mkdir(exist_ok=True)
+    beside = module.rpartition("bandwidth")[0]
+    to.write_text((package / "__init__.py").read_text().replace("from mine.", f"from {beside}"))
+    for other in ("memcpy.py", "naive.cu", "vectorised.cu", "serial.cpp"):
+        shutil.move(package / other, to.parent)
+    shutil.rmtree(package)
+    commit(tmp_path)
+    done = run_pytest(tmp_path, *RUN, "naive-256-1048576-float32")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 identical" in done.stdout
 
 
 # What another revision's process sends
@@ -170,3 +197,16 @@ def test_a_pickle_that_it_sends_is_not_unpickled(other: OtherProcess, tmp_path: 
     assert not (tmp_path / "planted").exists()
     pickle.loads(planted)
     assert (tmp_path / "planted").exists()
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(0.0, FEWEST_TURNS), (60.0, MOST_TURNS)])
+def test_turns_in_two_processes_end_by_time_or_number_alone(
+    other: OtherProcess, monkeypatch: pytest.MonkeyPatch, seconds: float, wanted: int
+) -> None:
+    sample = (1e-3, 0)
+    monkeypatch.setattr(other, "_ask", lambda name, *given: sample if name == "sample" else None)
+    worker = SimpleNamespace(call=lambda function, *given, **named: sample if function is sampling.sample else {})
+    kernel = cast("Kernel", SimpleNamespace(worker=worker, image=SimpleNamespace(path=None)))
+    measured = Measured(kernel=kernel, case=find_case(FAMILIES, CASE), kind="cold")
+    plan = Plan(kind="cold", swap=False, check=False, seconds=seconds, warm_up=0.0)
+    assert len(other.measure(measured, 0, plan).old) == 2 * wanted

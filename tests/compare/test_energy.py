@@ -13,7 +13,9 @@ import pytest
 from tests.checkout import Bench
 from tests.compare.test_with_revision import NAIVE, old  # noqa: F401  # the fixture
 from tests.project import PROJECT
-from warpwatch.compare.energy import PRIOR, energy_effect, lines, millijoules, takes_more
+from warpwatch.compare.energy import lines, millijoules
+from warpwatch.compare.pairs import ENERGY_PRIOR, _energy_effect
+from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.report.tables import tables
 from warpwatch.runs.record import read_run
 from warpwatch.timing.nvml import Clock
@@ -37,18 +39,18 @@ def taken(ratio: float, others: tuple[str, ...] = ()) -> PairSamples:
     ],
 )
 def test_energies_are_judged_as_times_are(ratios: list[float], verdict: Verdict) -> None:
-    effect = energy_effect([taken(ratio) for ratio in ratios], "")
+    effect = _energy_effect([taken(ratio) for ratio in ratios], "")
     assert effect
-    decision = decide({"case": effect}, PRIOR)["case"]
+    decision = decide({"case": effect}, ENERGY_PRIOR)["case"]
     assert decision.verdict == verdict
-    assert takes_more({"case": decision}) is (verdict == Verdict.SLOWER)
+    assert BaselineComparison(energy={"case": decision}).takes_more_energy is (verdict == Verdict.SLOWER)
     assert decision.ratio == pytest.approx(math.exp(sum(map(math.log, ratios)) / len(ratios)))
 
 
 def test_others_at_work_make_an_energy_unsure() -> None:
-    effect = energy_effect([taken(1.1), taken(1.1, ("train (process 7)",)), *[taken(1.1)] * 3], "")
+    effect = _energy_effect([taken(1.1), taken(1.1, ("train (process 7)",)), *[taken(1.1)] * 3], "")
     assert effect
-    decision = decide({"case": effect}, PRIOR)["case"]
+    decision = decide({"case": effect}, ENERGY_PRIOR)["case"]
     assert (decision.verdict, decision.reason) == (
         Verdict.UNSURE,
         "another process was at work on the GPU: train (process 7)",
@@ -56,7 +58,7 @@ def test_others_at_work_make_an_energy_unsure() -> None:
 
 
 def test_pairs_without_energies_have_no_effect() -> None:
-    assert energy_effect([PairSamples(old=(1.0,) * 2, new=(1.0,) * 2)], "") is None
+    assert _energy_effect([PairSamples(old=(1.0,) * 2, new=(1.0,) * 2)], "") is None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Tests how a comparison of pairs takes its processes: in which order, and which of them open the GPU ahead."""
+"""Tests how a comparison of pairs takes its processes: in which order, how many are started, which open the GPU."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any, cast
 
 import pytest
 
+from tests.fake_gpu import INFO
 from tests.project import PROJECT
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare import pairs
-from warpwatch.compare.pairs import Pair, PairComparison
+from warpwatch.compare.pairs import Pair, PairComparison, open_spares, start_spares
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.worker import Kernel
-from warpwatch.timing import sampling
+from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.timing import measurement, sampling
 from warpwatch.timing.measurement import Again, Measured
 from warpwatch.timing.nvml import Clock
 from warpwatch.timing.pair_samples import PairSamples
@@ -31,6 +34,7 @@ class FakeWorker:
 
     def __init__(self, ready: int = MIN_PROCESSES - 1) -> None:
         self.ready, self.loaded, self.asked = ready, 0, list[tuple[str, object]]()
+        self.kind, self.one_queue = "", True
 
     @property
     def has_opened_spares(self) -> bool:
@@ -50,7 +54,7 @@ class FakeWorker:
         self.asked.append(("call", function))
 
     def open_spares(self, count: int, get_ready: object, kind: str, *, one_queue: bool) -> None:
-        assert one_queue
+        self.kind, self.one_queue = kind, one_queue
         self.asked.append(("open", count))
         self.ready, self.loaded = self.ready + count, max(0, self.loaded - count)
 
@@ -71,7 +75,7 @@ def compare(
     def pair(name: str) -> SimpleNamespace:
         measured = SimpleNamespace(kernel=SimpleNamespace(worker=worker), case=CASE, kind="cold")
         take = lambda process: taken.append((name, process))  # noqa: E731
-        return SimpleNamespace(measured=measured, take=take, is_stamped=name == stamped)
+        return SimpleNamespace(measured=measured, take=take, taken=[SimpleNamespace(has_clocks=name == stamped)])
 
     def decide(self: PairComparison) -> dict[str, Decision]:
         decided = taken[-1][1] + 1 >= undecided_for
@@ -80,9 +84,10 @@ def compare(
     monkeypatch.setattr(PairComparison, "_decide", decide)
     monkeypatch.setattr(PairComparison, "_decide_energy", lambda self: {})
     monkeypatch.setattr(pairs, "_may_change", lambda decision: decision.verdict == Verdict.UNSURE)
-    monkeypatch.setattr(pairs, "announce_next", lambda *given, reference: None)
+    monkeypatch.setattr(measurement, "announce_next", lambda *given, reference: None)
     comparison = PairComparison(pairs={name: cast("Pair", pair(name)) for name in "ab"})
     comparison.decide(Again(cold=True, progress=lambda done, of: None, broken={}))
+    assert worker.one_queue
     return taken
 
 
@@ -133,21 +138,10 @@ def test_the_clock_recovers_while_a_process_ends_unless_a_pair_measures_it(
 
 
 @pytest.mark.parametrize(
-    ("slowed", "down"), [((), False), ((True,), True), ((True, False), False), ((False, True), True)]
+    ("slowed", "settle"), [((), True), ((True,), False), ((True, False), True), ((False, True), False)]
 )
-def test_a_pair_keeps_the_clock_down_that_did_so_in_the_last_process(slowed: tuple[bool, ...], down: bool) -> None:
-    one = PairSamples(old=(1.0,) * 2, new=(1.0,) * 2, clocks=(Clock(1980, ()), Clock(1980, ())))
-    pair = Pair(measured=cast("Measured", None), other=cast("OtherKernel", None), other_image=Path(), image=Path())
-    pair.taken += [replace(one, keeps_clock_down=each) for each in slowed]
-    assert pair.keeps_clock_down == down
-
-
-@pytest.mark.parametrize(
-    ("last", "settle", "stamped"),
-    [({}, True, False), ({"keeps_clock_down": True, "beside": {"mhz": ((1.0,) * 2,) * 2}}, False, True)],
-)
-def test_a_pair_that_kept_the_clock_down_itself_does_not_wait_for_it(
-    last: dict[str, Any], settle: bool, stamped: bool
+def test_a_pair_that_kept_the_clock_down_in_the_last_process_does_not_wait_for_it(
+    slowed: tuple[bool, ...], settle: bool
 ) -> None:
     plans: list[Plan] = []
 
@@ -159,7 +153,47 @@ def test_a_pair_that_kept_the_clock_down_itself_does_not_wait_for_it(
     kernel = SimpleNamespace(worker=SimpleNamespace(call=call))
     measured = Measured(kernel=cast("Kernel", kernel), case=CASE, kind="cold")
     pair = Pair(measured=measured, other=cast("OtherKernel", None), other_image=Path(), image=Path())
-    pair.taken.append(replace(one, **last))
-    assert pair.is_stamped == stamped
+    pair.taken += [replace(one, keeps_clock_down=each) for each in slowed]
     pair.take(1)
     assert [plan.settle for plan in plans] == [settle]
+
+
+# At the beginning
+
+MOST, ALL = MIN_PROCESSES - 1, MAX_PAIR_PROCESSES - 1  # the spare processes that most pairs need, and all
+
+
+@pytest.mark.parametrize(
+    ("cores", "parts", "started"),
+    [(2, 1, MOST), (15, 1, MOST), (16, 1, ALL), (64, 1, ALL), (32, 2, ALL), (32, 3, MOST)],
+)
+def test_all_processes_are_started_where_each_has_two_cores(
+    cores: int, parts: int, started: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
+    worker = FakeWorker(0)
+    start_spares(cast("Worker", worker), parts)
+    assert worker.asked == [("start", started)]
+
+
+@pytest.mark.parametrize(
+    ("started", "gigabytes", "opened"),
+    [(ALL, 8, MOST), (ALL, 24, MOST), (ALL, 80, ALL), (MOST, 80, MOST), (0, 80, MOST)],
+)
+def test_all_that_are_there_open_the_gpu_where_they_hold_a_small_part_of_its_memory(
+    started: int, gigabytes: int, opened: int
+) -> None:
+    worker, info = FakeWorker(started), replace(INFO, memory_bytes=gigabytes * 10**9)
+    open_spares(cast("Worker", worker), PROJECT.families, info, cold=True)
+    assert worker.asked == [("open", opened)]
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_spares_use_one_queue_where_everything_is_launched_on_one_stream(cold: bool) -> None:
+    worker = FakeWorker()
+    open_spares(cast("Worker", worker), PROJECT.families, INFO, cold=cold)
+    assert (worker.kind, worker.one_queue) == ("cold" if cold else "warm", True)
+    call = SimpleNamespace(is_library=False)
+    families = [SimpleNamespace(variants=[SimpleNamespace(call=None), SimpleNamespace(call=call)])]
+    open_spares(cast("Worker", worker), cast("list[Family]", families), INFO, cold=cold)
+    assert not worker.one_queue

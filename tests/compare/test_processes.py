@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.identities import known
-from warpwatch.compare.with_baseline import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes
+from warpwatch.compare.with_baseline import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes, SampledCase
 from warpwatch.runs.record import CaseRecord, Facts, Gpu, RunRecord
 from warpwatch.verdict.rule import MIN_CONTROLS, Decision, Verdict
 
@@ -25,14 +25,6 @@ class Case:
     bytes: int = SMALL
     library: str = ""
     code: str = "old"
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """What this run's processes showed of a case."""
-
-    facts: Facts
-    processes: list[list[float]]
 
 
 def processes_of(cases: dict[str, Case], runs: int = 3, spread: float = 0.0, gpu: str = GPU) -> Processes:
@@ -59,7 +51,7 @@ def processes_of(cases: dict[str, Case], runs: int = 3, spread: float = 0.0, gpu
         )
         for number in range(runs)
     ]
-    measured = {name: Sampled(facts(case, case.code), [[seconds[name]]]) for name, case in cases.items()}
+    measured = {name: SampledCase(facts(case, case.code), [[seconds[name]]]) for name, case in cases.items()}
     return Processes(past, measured, GPU, "")
 
 

@@ -18,13 +18,12 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.selection import builds, timed_cases
 from warpwatch.compare.saved_self_check import SLOWDOWNS, Checked, merge, path_of, read, read_variances, save, table
-from warpwatch.compare.self_check import PER_SLOWDOWN, chosen, own_side
+from warpwatch.compare.self_check import KERNEL, PER_SLOWDOWN, chosen, delayed, own_side, write_delayed
 from warpwatch.devices.compile.compiler import Target, compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.runs.record import BadRun, Gpu, read_run, typed
-from warpwatch.timing.delayed import KERNEL, delayed, write_delayed
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
 
@@ -50,6 +49,14 @@ def test_a_kernel_that_waits_compiles(source: str) -> None:
     build = KERNELS[source]
     image = compile_file(write_delayed(ROOT / "kernels" / source), build.all_macros, Target(Capability(9, 0).arch))
     assert image.path.stat().st_size > 0
+
+
+def test_a_source_that_is_not_utf_8_is_delayed_as_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "kernel.cu"
+    source.write_bytes(b"// gr\xf6\xdfe\n__global__ void kernel() {}\n")
+    for _ in range(2):
+        assert b"// gr\xf6\xdfe\n" in write_delayed(source).read_bytes()
 
 
 @pytest.mark.once

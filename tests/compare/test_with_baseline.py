@@ -80,11 +80,22 @@ def test_faster_is_told_and_passes(recorded: Bench) -> None:
     assert "matmul-tiled-8x8-128x128x128-float32: faster: median" in done.stdout
 
 
-def test_a_slow_clock_makes_a_case_unsure_and_not_slower(recorded: Bench) -> None:
-    done = recorded.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, throttle=["software power cap"])
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("play", "said"),
+    [
+        (
+            {"slower": {"matmul-naive-8x8": 1.2}, "throttle": ["software power cap"]},
+            "clock throttled: software power cap",
+        ),
+        ({"others": {NAIVE: 99}}, r"another process was at work on the GPU: train \(process 7\)"),
+    ],
+)
+def test_what_else_may_slow_a_case_makes_it_unsure(recorded: Bench, play: dict[str, Any], said: str) -> None:
+    done = recorded.bench("--benchmark-compare", **play)
     assert done.returncode == 0
     assert "16 same, 1 unsure" in done.stdout
-    assert "clock throttled: software power cap" in done.stdout
+    assert re.search(rf"{NAIVE}: unsure: .*{said}", done.stdout)
 
 
 def test_what_a_reader_of_times_must_know_is_told_and_saved(recorded: Bench) -> None:
@@ -101,13 +112,6 @@ def test_what_others_disturbed_is_measured_again(recorded: Bench) -> None:
     entry = next(e for e in json.loads(Path(recorded.saved[-1]).read_text())["benchmarks"] if e["param"] == NAIVE)
     assert entry["extra_info"]["other_processes"] == ["train (process 7)"]
     assert median(entry["extra_info"]["again"][0]) < median(entry["stats"]["data"]) / 2
-
-
-def test_what_others_go_on_to_disturb_is_unsure_and_not_slower(recorded: Bench) -> None:
-    done = recorded.bench("--benchmark-compare", others={NAIVE: 99})
-    assert done.returncode == 0
-    assert "16 same, 1 unsure" in done.stdout
-    assert re.search(rf"{NAIVE}: unsure: .*another process was at work on the GPU: train \(process 7\)", done.stdout)
 
 
 @pytest.mark.once

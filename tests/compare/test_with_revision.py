@@ -63,10 +63,6 @@ def test_a_process_that_others_disturbed_does_not_count(old: Bench) -> None:
     done = old.bench("--against", "HEAD", changed=["matmul-naive-8x8"], others={NAIVE: 1})
     assert done.returncode == 0
     assert "1 same, 16 identical" in done.stdout
-    done = old.bench("--against", "HEAD", slower={"matmul-naive-8x8": 1.3}, others={NAIVE: 99})
-    assert done.returncode == 0
-    assert "1 unsure, 16 identical" in done.stdout
-    assert "another process was at work on the GPU: train (process 7)" in done.stdout
 
 
 @pytest.mark.slow
@@ -117,12 +113,33 @@ def test_slower_fails_its_case_and_both_sides_are_saved(old: Bench) -> None:
     assert "against" in objections([run], [])
 
 
+OTHERS = r"another process was at work on the GPU: train \(process 7\)"
+
+
 @pytest.mark.slow
-def test_throttling_makes_a_pair_unsure_and_that_can_fail_the_run(old: Bench) -> None:
-    play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "throttle": ["hardware slowdown"]}
-    done = old.bench("--against", "HEAD", **play)
+@pytest.mark.parametrize(
+    ("play", "said"),
+    [
+        ({"throttle": ["hardware slowdown"]}, "clock throttled: hardware slowdown"),
+        (
+            {"throttle": ["software power cap"], "clocks": [1500, 1364]},
+            r"in cycles [+-]0\.\d %; clock throttled: software power cap",
+        ),
+        ({"others": {NAIVE: 99}}, OTHERS),
+        ({"others": {NAIVE: 99}, "clocks": [1500, 1500]}, OTHERS),
+    ],
+    ids=["throttled", "slower in time alone", "others at work", "others at work, clock read"],
+)
+def test_what_else_may_slow_a_pair_makes_it_unsure(old: Bench, play: dict[str, Any], said: str) -> None:
+    done = old.bench("--against", "HEAD", slower={"matmul-naive-8x8": 1.1}, **play)
     assert done.returncode == 0
-    assert "clock throttled: hardware slowdown" in done.stdout
+    assert "1 unsure, 16 identical" in done.stdout
+    assert re.search(f"unsure: .*{said}", done.stdout)
+
+
+@pytest.mark.slow
+def test_an_unsure_pair_can_fail_the_run(old: Bench) -> None:
+    play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "throttle": ["hardware slowdown"]}
     assert old.bench("--against", "HEAD", "--fail-on", "unsure", **play).returncode == 1
 
 
@@ -145,23 +162,6 @@ def test_where_the_clock_was_read_beside_the_samples_a_cap_makes_no_pair_unsure(
     done = old.bench("--against", "HEAD", changed=["matmul-naive-8x8"], throttle=cap, clocks=[1500, 1500])
     assert done.returncode == 0
     assert " same" in done.stdout
-
-
-@pytest.mark.slow
-def test_slower_in_time_alone_is_the_clock_and_not_the_kernel(old: Bench) -> None:
-    play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "throttle": ["software power cap"]}
-    done = old.bench("--against", "HEAD", **play, clocks=[1500, 1364])
-    assert done.returncode == 0
-    assert re.search(r"unsure: .*; in cycles [+-]0\.\d %; clock throttled: software power cap", done.stdout)
-
-
-@pytest.mark.slow
-def test_others_at_work_make_a_pair_unsure_also_where_its_clock_was_read(old: Bench) -> None:
-    play: dict[str, Any] = {"slower": {"matmul-naive-8x8": 1.1}, "others": {NAIVE: 99}, "clocks": [1500, 1500]}
-    done = old.bench("--against", "HEAD", **play)
-    assert done.returncode == 0
-    assert "unsure" in done.stdout
-    assert "another process was at work on the GPU" in done.stdout
 
 
 @pytest.mark.slow

@@ -29,9 +29,8 @@ from warpwatch.devices.references import expected
 from warpwatch.devices.runner import Outcome
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
 from warpwatch.plugin.options import value_of
-from warpwatch.timing import checks, sampling
-from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.timer import GpuTimer, shortest_times
+from warpwatch.timing import inputs, sampling
+from warpwatch.timing.timer import ClockStamps, GpuTimer
 
 CASE = "matmul-naive-16x16-40x33x50-float32"
 H200 = Limits(threads=1024, block=(1024, 1024, 64), grid=(2**31 - 1, 65535, 65535), shared_bytes=232448)
@@ -239,7 +238,7 @@ def test_cold_is_cold(clock: Worker) -> None:
 def sample_shortest_times(cold: bool) -> dict[str, Any]:
     """Take samples of an empty kernel and of a small copy: runs in the child."""
     timer = GpuTimer(gpu(), cold)
-    return {**shortest_times(timer), "timeouts": timer.timeouts}
+    return {**timer.shortest_times(), "timeouts": timer.timeouts}
 
 
 @pytest.mark.parametrize("cold", [False, True])
@@ -261,4 +260,4 @@ def addresses(case: Case, image: Path) -> list[int]:
 def test_the_copies_of_a_small_case_have_memory_of_their_own(child: Worker) -> None:
     case = find_case(FAMILIES, CASE)
     image = compile_build(case.build, child.call(describe_device).target)
-    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * checks.COPIES
+    assert len(set(child.call(addresses, find_case(FAMILIES, CASE), image.path))) == 3 * inputs.COPIES

@@ -22,7 +22,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.plugin import fixtures
-from warpwatch.timing import checks
+from warpwatch.timing.inputs import Shared
 
 CASE = find_case(FAMILIES, "matmul-serial-host-300x200x100-float64")
 MEMINFO = "MemTotal:       16000 kB\nMemFree:         1000 kB\nMemAvailable:    9000 kB\n"
@@ -68,7 +68,7 @@ def refusals() -> dict[str, Any]:
     kernel = Kernel(Worker(PROJECT), CASE.build, None)  # type: ignore[arg-type]
     return {
         "correctness": lambda: fixtures.assert_right(kernel, CASE, "again", exact=True),
-        "bench": lambda: checks.share(Host(), CASE, reference=True),
+        "bench": lambda: Shared.upload(Host(), CASE, reference=True),
         "by hand": lambda: run.run_case(CASE, seed=1, print_arrays=False, settings=Settings()),
     }
 

@@ -21,12 +21,12 @@ from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.selection import builds
+from warpwatch.compare.self_check import HEADER, KERNEL
 from warpwatch.devices.compile.compiler import cache_folder, compile_file
 from warpwatch.devices.machine import POISON
 from warpwatch.devices.placement import Placement
 from warpwatch.devices.runner import load, upload
 from warpwatch.devices.worker import Worker, describe_device, gpu
-from warpwatch.timing.delayed import HEADER, KERNEL
 
 TILES_X, TILES_Y = 3, 11  # the last of each is ragged; eleven rows are more than one group of a rasterised kernel
 LEAVE = (

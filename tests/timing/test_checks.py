@@ -29,7 +29,7 @@ from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import Mismatch, WrongResult, compare_all
 from warpwatch.devices.runner import load
 from warpwatch.devices.worker import Worker, describe_device, machine
-from warpwatch.timing import checks, sampling
+from warpwatch.timing import checks, inputs, sampling
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 STORE = "b[size_t(col) * m + row] = a[size_t(row) * n + col];"
@@ -145,43 +145,38 @@ def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran],
     assert old.saved == set()
 
 
+def serial(file: Path, case: Case, old: str, new: str) -> Path:
+    """Write a serial variant with a mistake in it, and return what is compiled of it."""
+    text = (ROOT / "kernels" / case.family.name / "serial.cpp").read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return compile_written(file, case.build.all_macros, None).path
+
+
 @pytest.mark.once
-@pytest.mark.parametrize("launches", [1, 2])  # three rounds are taken
-def test_a_serial_kernel_that_no_longer_writes_is_found(fresh: Bench, launches: int) -> None:
-    path = fresh.folder / "kernels" / "transpose" / "serial.cpp"
-    text = path.read_text()
-    begin = text.index("{", text.index("transpose_serial")) + 1
-    path.write_text(f"{text[:begin]} static int launched = 0; if (launched++ >= {launches}) return; {text[begin:]}")
-    name = "transpose-serial-host-1000x1000-float32"
-    ran = bench(fresh, name.replace("-", " and "), "--serial-rounds=3")
-    assert f"{name} is wrong in 1,000,000 of 1,000,000 elements" in ran.said, ran.said
-    assert "unwritten 1,000,000 of them still hold the poison" in ran.said, ran.said
-    assert ran.saved == set()
+@pytest.mark.parametrize("launches", [1, 2])
+def test_a_serial_kernel_that_no_longer_writes_is_found(tmp_path: Path, launches: int) -> None:
+    case = find_case(FAMILIES, "transpose-serial-host-20x19-float32")
+    stops = f"static int launched = 0; if (launched++ >= {launches}) return; for (int row = 0;"
+    sampling.prepare(case, serial(tmp_path / "serial.cpp", case, "for (int row = 0;", stops), False)
+    for _ in range(3):
+        sampling.sample("host")
+    with pytest.raises(WrongResult, match=r"is wrong in 380 of 380 elements(.|\n)*unwritten 380 of them still hold"):
+        sampling.finish(None)
+    sampling.release()
 
 
 def test_a_serial_variant_of_which_no_sample_was_taken_is_checked_all_the_same(tmp_path: Path) -> None:
     case = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
-    text = (ROOT / "kernels" / "matmul" / "serial.cpp").read_text()
-    assert "row = 0; row < m" in text
-    file = tmp_path / "serial.cpp"
-    file.write_text(text.replace("row = 0; row < m", "row = 1; row < m"))
-    sampling.prepare(case, compile_written(file, case.build.all_macros, None).path, False)
+    sampling.prepare(case, serial(tmp_path / "serial.cpp", case, "row = 0; row < m", "row = 1; row < m"), False)
     with pytest.raises(WrongResult, match="9 of them still hold the poison"):
         sampling.finish(None)
     sampling.release()
 
 
-def test_lines_that_are_wrong_later_are_found(fresh: Bench) -> None:
-    path = fresh.folder / "kernels" / "hello" / "hello.cu"
-    late = LATER.replace("unsigned(m) * n", "128")
-    path.write_text(COUNT + path.read_text().replace('printf("', f'if ({late}) return; printf("'))
-    # Each of the four copies of the operands has a module of its own, which counts by itself.
-    ran = bench(fresh, HELLO, "--benchmark-min-rounds=6")
-    assert f"{HELLO} {ONCE}\n{HELLO} printed 0 lines, not 128" in ran.said, ran.said
-    assert ran.saved == set()
-
-
-def test_lines_that_are_missing_in_a_last_launch_alone_are_found(software: Worker, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("samples", "said"), [(0, "printed 1 lines, not 129"), (6, "printed 0 lines, not 128")])
+def test_lines_that_are_missing_later_are_found(software: Worker, tmp_path: Path, samples: int, said: str) -> None:
+    """Each of the four copies of the operands has a module of its own, which counts by itself."""
     case = find_case(FAMILIES, HELLO)
     path = tmp_path / "hello.cu"
     late = LATER.replace("unsigned(m) * n", "128")
@@ -189,17 +184,10 @@ def test_lines_that_are_missing_in_a_last_launch_alone_are_found(software: Worke
     path.write_text(COUNT + text.replace('printf("', f'if ({late}) return; printf("'))
     image = compile_written(path, case.build.all_macros, software.call(describe_device).target).path
     software.call(sampling.prepare, case, image, True)
-    with pytest.raises(WrongResult, match=f"{ONCE}\n{HELLO} printed 1 lines, not 129"):
+    for _ in range(samples):
+        software.call(sampling.sample, "cold")
+    with pytest.raises(WrongResult, match=f"{ONCE}\n{HELLO} {said}"):
         software.call(sampling.finish, None)
-
-
-def test_a_case_that_is_wrong_after_its_samples_is_not_saved(fresh: Bench) -> None:
-    done = fresh.bench(wrong_later=["matmul-naive-8x8"])
-    assert done.returncode == 1
-    assert "is wrong after the launches that were timed" in done.stdout
-    assert "1 failed, 16 passed" in done.stdout
-    (path,) = fresh.saved
-    assert len(json.loads(Path(path).read_text())["benchmarks"]) == 16
 
 
 def test_one_case_by_hand_is_checked_in_the_same_way(fresh: Bench) -> None:
@@ -316,10 +304,10 @@ def test_a_digest_of_the_host_is_the_same_in_several_pieces(count: int, monkeypa
 
 def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
     case = find_case(FAMILIES, "transpose-naive-32x32-4096x4096-float32")
-    rows = checks._compared_rows(case)
+    rows = inputs._compared_rows(case)
     assert isinstance(rows, np.ndarray)
     assert {0, 1, 4094, 4095} <= set(rows.tolist())
-    assert checks._compared_rows(find_case(FAMILIES, TILED)) is None
+    assert inputs._compared_rows(find_case(FAMILIES, TILED)) is None
 
 
 @pytest.mark.parametrize(("condition", "right"), [("true", True), ("x[i] != 127", False), ("x[i] != -1", False)])
@@ -331,7 +319,7 @@ def test_narrow_results_are_checked_on_both_patterns_of_poison(tmp_path: Path, c
         f"{{ for (int i = 0; i < n; i++) if ({condition}) y[i] = x[i]; }}"
     )
     host, image = Host(), compile_written(file, case.build.all_macros, None).path
-    shared = checks.share(host, case, True)
+    shared = inputs.Shared.upload(host, case, True)
     loaded = load(host, case, image, shared.copies[0])
     with contextlib.nullcontext() if right else pytest.raises(WrongResult, match="unwritten"):
         checks.check_result(loaded, shared)

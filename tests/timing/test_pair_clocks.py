@@ -1,4 +1,4 @@
-"""Tests of what the clocks beside a pair's samples say about the SM clock."""
+"""Tests of a pair's samples: their ratio, and what the clocks beside them say about the SM clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from warpwatch.compare.doubts import disturbance
 from warpwatch.runs.record import Facts
 from warpwatch.timing.nvml import POWER_CAP, Clock
-from warpwatch.timing.pair_samples import PairSamples, is_steady, record_clocks
+from warpwatch.timing.pair_samples import PairSamples, is_steady, log_ratio
 
 HIGHEST = 1980
 FREE, CAPPED = Clock(1980, ()), Clock(1905, (POWER_CAP,))
@@ -29,8 +29,8 @@ def clocks_of(
     taken: PairSamples, before: Clock, after: Clock, later: Clock | None = None
 ) -> tuple[tuple[Clock, Clock], bool]:
     """Return the clocks that are recorded of a pair, and whether it keeps the clock down."""
-    found = record_clocks(replace(taken, clocks=(before, after)), later or after, HIGHEST)
-    return found.clocks, found.keeps_clock_down
+    recorded = replace(taken, clocks=(before, after)).with_clocks(later or after, HIGHEST)
+    return recorded.clocks, recorded.keeps_clock_down
 
 
 def test_an_earlier_pairs_cap_is_none_where_the_clock_was_high_and_steady() -> None:
@@ -48,9 +48,7 @@ def test_a_cap_counts_where_the_clock_fell_beside_the_samples() -> None:
         pair((1980.0,) * 4, (1977.5,) * 4),  # the sides are not alike
     ],
 )
-def test_a_clock_that_is_high_in_the_end_was_not_kept_down_by_the_pair(
-    taken: PairSamples,
-) -> None:
+def test_a_clock_that_is_high_in_the_end_was_not_kept_down_by_the_pair(taken: PairSamples) -> None:
     assert clocks_of(taken, CAPPED, CAPPED) == ((CAPPED, CAPPED), False)
 
 
@@ -68,9 +66,8 @@ def test_a_cap_that_ended_and_begins_again_is_the_pairs_own() -> None:
     assert not clocks_of(STEADY, CAPPED, FREE, FREE)[1]
 
 
-@pytest.mark.parametrize("taken", [STEADY, replace(STEADY, beside={})])
-def test_nvml_counts_where_it_saw_no_cap_before_or_no_clock_was_measured(taken: PairSamples) -> None:
-    assert clocks_of(taken, FREE, CAPPED) == ((FREE, CAPPED), taken.has_clocks)
+def test_nvml_counts_where_it_saw_no_cap_before() -> None:
+    assert clocks_of(STEADY, FREE, CAPPED) == ((FREE, CAPPED), True)
 
 
 def test_clocks_that_are_steady_are_not_called_disturbed_once_they_are_rounded() -> None:
@@ -118,3 +115,13 @@ def test_a_pair_keeps_the_clock_down_by_nvmls_word_or_where_it_fell(
     if before.mhz == 1410:
         taken = pair(megahertz, megahertz)
     assert clocks_of(taken, before, FREE, later)[1] == down
+
+
+def test_a_ratio_of_turns_shrugs_off_drift_and_outliers() -> None:
+    drift = [1.0 + 0.01 * i for i in range(80)]  # old new new old, new old old new
+    order = [0, 1, 1, 0, 1, 0, 0, 1] * 10
+    old = [t for t, new in zip(drift, order, strict=True) if not new]
+    new = [1.02 * t for t, new in zip(drift, order, strict=True) if new]
+    assert log_ratio(old, new) == pytest.approx(0.0198, abs=2e-4)
+    spoiled = [5 * t if i in (3, 10, 21) else t for i, t in enumerate(new)]
+    assert log_ratio(old, spoiled) == pytest.approx(0.0198, abs=2e-3)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from tests.project import ROOT
-from warpwatch.compare.with_baseline import Processes
-from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_run
+from warpwatch.compare.with_baseline import Processes, SampledCase
+from warpwatch.runs.record import CaseRecord, RunRecord, read_run
 from warpwatch.verdict.rule import MEASURED, Effect, Verdict, expected_unsure, unpaired
 
 RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"
 NIGHTS = {"one H200": (16, 17, 18), "another": (22, 23, 24)}
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """A case of a saved run, as one of this run."""
-
-    facts: Facts
-    processes: list[tuple[float, ...]]
 
 
 def cases_of(run: RunRecord) -> dict[str, CaseRecord]:
@@ -29,7 +19,7 @@ def cases_of(run: RunRecord) -> dict[str, CaseRecord]:
 
 def compared(past: list[RunRecord], run: RunRecord) -> Processes:
     """Compare a saved run with earlier ones of its GPU."""
-    measured = {name: Sampled(timed.facts, [timed.samples]) for name, timed in cases_of(run).items()}
+    measured = {name: SampledCase(timed.facts, [timed.samples]) for name, timed in cases_of(run).items()}
     return Processes(past, measured, run.gpu_uuid, "")
 
 
@@ -40,7 +30,7 @@ def test_one_run_foretells_how_many_are_unsure_with_one_and_with_two(gpu: str) -
     early = compared([first], second)
     early.decide()
     assert early.prior
-    effects = [early._effect(name) for name in early.measured]
+    effects = [early._effect(name) for name in early.cases]
     for past in ([first], [first, second]):
         verdicts = [each.verdict for each in compared(past, last).decide().values()]
         unsure = verdicts.count(Verdict.UNSURE)

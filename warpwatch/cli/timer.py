@@ -7,7 +7,7 @@ import statistics
 
 from warpwatch.catalogue.project import Project
 from warpwatch.devices.gpu import Settings, open_device
-from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, measure_overhead, shortest_times
+from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, measure_overhead
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def run(project: Project) -> int:
     print(f"{device.info.name}, medians of {SHORTEST_ROUNDS} samples, µs (standard deviation in per cent)")
     for cold in (False, True):
         timer = GpuTimer(device, cold)
-        for name, samples in shortest_times(timer).items():
+        for name, samples in timer.shortest_times().items():
             median, spread = statistics.median(samples), statistics.stdev(samples)
             print(f"{'cold' if cold else 'warm'}  {name:<16} {median * 1e6:6.2f}  ({100 * spread / median:.1f} %)")
     print(f"{overhead * 1e6:.2f} µs of each reading are not the kernel's: two events with nothing between read as much")

@@ -33,7 +33,7 @@ from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Measured
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.side_by_side import OtherSideFailed, Plan, take_turns
-from warpwatch.timing.stopping import of_turns_apart
+from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, Stopping
 
 LONGEST = 2**16  # bytes of an answer
 LAST = 4096  # bytes that are kept of what the process prints
@@ -61,15 +61,44 @@ class OtherProcess:
         self._questions = 0
         self._process = 0  # number of the processes so far that both sides have had; a pair is measured in several
 
-    def renew(self, process: int) -> None:
-        """Start afresh where this side's process is older than the other's."""
-        if process != self._process:
+    def measure(self, measured: Measured, process: int, plan: Plan) -> PairSamples:
+        """Prepare and check both sides, and sample them in turns: old new new old, new old old new.
+
+        What the samples scatter ends no turns early. Raises WrongResult or DeviceError for the new side,
+        OtherSideFailed for the old one.
+        """
+        if process != self._process:  # this side's process is older than the other's
             self.stop()
             self._process = process
+        case, call, cold, checked = measured.case, measured.kernel.worker.call, plan.kind == "cold", not plan.check
+        facts = call(sampling.prepare, case, measured.kernel.image.path, cold, already_checked=checked)
+        self._ask("prepare", case.id, cold, checked)
+        call(sampling.settle)
+        call(sampling.warm_up, plan.kind, plan.warm_up)
+        before = call(sampling.read_clock)
+        rule = Stopping(fewest=FEWEST_TURNS, most=MOST_TURNS, step=2, seconds=plan.seconds)
+        pairs = take_turns(self._sampler(measured, plan.kind), rule)
+        pairs = replace(pairs, clocks=(before, call(sampling.read_clock)), facts=facts if plan.check else {})
+        if plan.check:
+            call(sampling.finish, None)
+            self._ask("finish")
+        return pairs
 
-    def prepare(self, case_id: str, *, cold: bool, checked: bool) -> None:
-        """Load a case and, unless another process has ``checked`` it, its result. Raises OtherSideFailed."""
-        self._ask("prepare", case_id, cold, checked)
+    def _sampler(self, measured: Measured, kind: str) -> Callable[[int, bool], tuple[float, int]]:
+        """Return a function that takes a sample of a side; the first one after a change of sides is left out."""
+        last: bool | None = None
+
+        def take(is_new: bool) -> tuple[float, int]:
+            return measured.kernel.worker.call(sampling.sample, kind) if is_new else self.sample(kind)
+
+        def sample(_copy: int, is_new: bool) -> tuple[float, int]:
+            nonlocal last
+            if is_new != last:
+                take(is_new)
+            last = is_new
+            return take(is_new)
+
+        return sample
 
     def sample(self, kind: str) -> tuple[float, int]:
         """Take one sample of the prepared case, as ``sampling.sample``. Raises OtherSideFailed."""
@@ -78,10 +107,6 @@ class OtherProcess:
             self.stop()
             raise OtherSideFailed("its process took no sample")
         return value
-
-    def finish(self) -> None:
-        """Check the prepared case after its last sample. Raises OtherSideFailed."""
-        self._ask("finish")
 
     def stop(self) -> None:
         """End the process, if there is one."""
@@ -161,41 +186,3 @@ class OtherProcess:
 def _failed(why: str) -> OtherSideFailed:
     """Return an error of one line."""
     return OtherSideFailed(shortened(why))
-
-
-def measure_apart(measured: Measured, other: OtherProcess, process: int, plan: Plan) -> PairSamples:
-    """Prepare and check both sides, and sample them in turns: old new new old, new old old new.
-
-    Raises WrongResult or DeviceError for the new side, OtherSideFailed for the old one.
-    """
-    case, ours = measured.case, measured.kernel.worker
-    other.renew(process)
-    cold, checked = plan.kind == "cold", not plan.check
-    facts = ours.call(sampling.prepare, case, measured.kernel.image.path, cold, already_checked=checked)
-    other.prepare(case.id, cold=cold, checked=checked)
-    ours.call(sampling.settle)
-    ours.call(sampling.warm_up, plan.kind, plan.warm_up)
-    before = ours.call(sampling.read_clock)
-    pairs = take_turns(_samples_of(measured, other, plan.kind), of_turns_apart(plan.seconds))
-    pairs = replace(pairs, clocks=(before, ours.call(sampling.read_clock)), facts=facts if plan.check else {})
-    if plan.check:
-        ours.call(sampling.finish, None)
-        other.finish()
-    return pairs
-
-
-def _samples_of(measured: Measured, other: OtherProcess, kind: str) -> Callable[[int, bool], tuple[float, int]]:
-    """Return a function that takes a sample of a side; the first one after a change of sides is left out."""
-    last: bool | None = None
-
-    def take(is_new: bool) -> tuple[float, int]:
-        return measured.kernel.worker.call(sampling.sample, kind) if is_new else other.sample(kind)
-
-    def sample(_copy: int, is_new: bool) -> tuple[float, int]:
-        nonlocal last
-        if is_new != last:
-            take(is_new)
-        last = is_new
-        return take(is_new)
-
-    return sample

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
@@ -14,7 +15,6 @@ from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Kernel
 from warpwatch.runs.identity import Difference
-from warpwatch.runs.record import Facts, typed
 from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -25,8 +25,28 @@ CALL = "it is a call, whose machine code is not compared"
 OldCode = tuple[OtherKernel, Image]  # the other side of a case, and its machine code
 
 
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Results of one process of a run in several: each measured other cases, on a GPU of its own.
+
+    ``gpu``: as a run records it; empty where there was none. ``benchmarks``: what pytest-benchmark saves of each case
+    and what it shows of it. ``lines`` say what was compared with what. ``concluded``: its cases have their verdicts.
+    """
+
+    gpu: Mapping[str, Any]
+    selected: frozenset[str]
+    benchmarks: Sequence[tuple[dict[str, Any], dict[str, Any]]] = ()
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    controls: Mapping[str, Decision] = field(default_factory=dict)
+    energy: Mapping[str, Decision] = field(default_factory=dict)
+    lines: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    alarm: str = ""
+    concluded: bool = False
+
+
 @dataclass(kw_only=True)
-class Comparison:
+class Comparison(ABC):
     """Base of all comparisons: sees every case of a run, and gives each its verdict when all are measured.
 
     Attributes
@@ -45,6 +65,8 @@ class Comparison:
         Sentence about a change of all cases together, or an empty text.
     lacks
         Which submodules the other side lacks, and how to get them, or an empty text.
+    lines
+        What ``describe`` returns where the parts of a run were joined; None elsewhere.
     """
 
     decisions: dict[str, Decision] = field(default_factory=dict)
@@ -54,6 +76,7 @@ class Comparison:
     changed: dict[str, Difference] = field(default_factory=dict)
     alarm: str = ""
     lacks: str = ""
+    lines: Sequence[str] | None = None
 
     @property
     def active(self) -> bool:
@@ -66,6 +89,11 @@ class Comparison:
         return sum(decision.verdict in COMPARED for decision in self.decisions.values())
 
     @property
+    def takes_more_energy(self) -> bool:
+        """True where any kernel takes more energy than before."""
+        return any(decision.verdict == Verdict.SLOWER for decision in self.energy.values())
+
+    @property
     def against(self) -> str:
         """The other side in a saved run, unless it is a baseline."""
         return ""
@@ -75,26 +103,46 @@ class Comparison:
         """Names of the saved runs that this one is compared with."""
         return ()
 
+    @abstractmethod
     def measures(self, case: Case, image: Image) -> bool:
         """Tell whether ``measure`` will take samples of a case. ``image``: its machine code."""
-        return False
 
+    @abstractmethod
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Prove a case right and make it ready to be sampled; None where no samples are needed.
 
         Raises WrongResult or DeviceError.
         """
-        raise TypeError(f"{type(self).__name__} measures nothing itself")
 
-    def add(self, measured: Measured, samples: Sequence[float]) -> None:
+    def add(self, measured: Measured, samples: Sequence[float]) -> None:  # noqa: B027
         """Record a case's samples, in seconds; nothing where ``measure`` took those that count."""
 
+    @abstractmethod
     def conclude(self, again: Again) -> None:
         """Give all cases their verdicts together. Fresh processes measure again what is undecided."""
 
     def describe(self) -> list[str]:
         """Return lines on what is compared with what, and on what holds for the run as a whole."""
-        return []
+        return self._describe() if self.lines is None else list(self.lines)
+
+    @abstractmethod
+    def _describe(self) -> list[str]: ...
+
+    def join(self, parts: Sequence[Part]) -> None:
+        """Take over the results of the parts of a run, with their lines: those of all once, others with the GPU."""
+        for part in parts:
+            self.decisions |= part.decisions
+            self.controls |= part.controls
+            self.energy |= part.energy
+        self.alarm = "; ".join(part.alarm for part in parts if part.alarm)
+        common = [line for line in parts[0].lines if all(line in part.lines for part in parts)]
+        own = [
+            f"GPU {number} of {len(parts)} ({part.gpu.get('uuid', 'unknown')}): {line}"
+            for number, part in enumerate(parts, 1)
+            for line in part.lines
+            if line not in common
+        ]
+        self.lines = [*common, *own]
 
     def missing(self, ran: set[str]) -> list[str]:
         """List the cases that the other side has and a whole run did not have."""
@@ -111,23 +159,6 @@ class Comparison:
     def document(self) -> dict[str, Any]:
         """Return what is saved beside the baseline; empty where nothing is."""
         return {}
-
-
-class Sampled(Protocol):
-    """Samples and facts of a case of this run: of one that is measured now, or of a saved one."""
-
-    @property
-    def facts(self) -> Mapping[str, Any] | Facts:
-        """Facts recorded beside the samples."""
-
-    @property
-    def processes(self) -> Sequence[Sequence[float]]:
-        """Samples in seconds, those of the run's own process first."""
-
-
-def recorded_facts(measured: Sampled) -> Facts:
-    """Return the facts recorded beside a case's samples, as they would be read from a saved run."""
-    return measured.facts if isinstance(measured.facts, Facts) else typed(measured.facts, Facts)
 
 
 def listed(subject: str, words: Mapping[str, str]) -> list[str]:

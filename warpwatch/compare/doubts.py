@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 
 from warpwatch.runs.identity import Difference, difference
 from warpwatch.runs.record import Facts
@@ -34,15 +33,3 @@ def disturbance(facts: Facts) -> str:
     if clocks and min(clocks) < STEADY_CLOCK * max(clocks):
         return f"SM clock between {min(clocks):,} and {max(clocks):,} MHz while it was measured"
     return ""
-
-
-def clock_ratio(facts: Facts, past: Sequence[Facts]) -> float:
-    """Return the ratio of the SM clock now to that of the past, by NVML; 1 where either is unknown."""
-    then = [mhz for other in past for mhz in other.sm_clock_mhz if mhz]
-    now = [mhz for mhz in facts.sm_clock_mhz if mhz]
-    return median(now) / median(then) if then and now else 1.0
-
-
-def doubt(facts: Facts, past: Sequence[Facts]) -> str:
-    """Return the reason to doubt a slowdown of this case, or an empty text."""
-    return disturbance(facts) or SAME_CODE * same_code(facts, past)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwatch.runs.files import number_of, run_files
-from warpwatch.runs.record import SETTINGS, BadRun, Gpu, RunRecord, read_usable, typed
+from warpwatch.runs.record import SETTINGS, BadRun, CaseRecord, Gpu, RunRecord, read_usable, typed
 
 NAMED = 3  # the most files named in one line
 RECORD = "python -m warpwatch baseline record"
@@ -20,17 +20,39 @@ class Reference:
     """Saved runs to compare with.
 
     ``incomparable_reason`` says why none of ``runs`` can be compared with this run, or is empty. ``notes`` says which
-    runs and cases were left out, a line each. ``committed``: the runs are a baseline of the repository. ``absent`` says
-    that the repository has no baseline for this GPU, or is empty. ``void``: a committed baseline is of no more use
-    here, because driver, toolkit or GPU have changed; a run with another cache mode can be measured anew.
+    runs and cases were left out, a line each. ``absent`` says that the repository has no baseline for this GPU, or is
+    empty. ``void``: a committed baseline is of no more use here, because driver, toolkit or GPU have changed; a run
+    with another cache mode can be measured anew.
     """
 
     runs: Sequence[RunRecord] = ()
     incomparable_reason: str = ""
     notes: Sequence[str] = ()
-    committed: bool = False
     absent: str = ""
     void: bool = False
+
+    @classmethod
+    def find(cls, chosen: str | bool, storage: Path, baselines: Path, gpu: Mapping[str, object]) -> Reference:
+        """Choose the runs that --benchmark-compare names, without those that this run cannot be compared with.
+
+        Where none is left, all are kept and ``incomparable_reason`` says why. Raises BadRun where a run was named and
+        cannot be read.
+        """
+        slug, gpu_uuid = str(gpu["slug"]), str(gpu["uuid"])
+        committed = chosen is True and bool(run_files(baselines / slug))
+        absent = f"there is no baseline for {slug}" if chosen is True and not committed else ""
+        runs, problems = find_runs(chosen, storage, baselines, slug, gpu_uuid)
+        reasons = {run.path: difference([run], gpu) for run in runs}
+        usable = [run for run in runs if not reasons[run.path]]
+        if usable:
+            return cls(runs=usable, notes=[*problems, *_left_out(reasons)], absent=absent)
+        void = committed and all(difference([run], {**gpu, "cache": run.setting("cache")}) for run in runs)
+        return cls(runs=runs, incomparable_reason=difference(runs, gpu), notes=problems, absent=absent, void=void)
+
+    @property
+    def advice(self) -> list[str]:
+        """The command that records the next baseline where driver or toolkit have changed since the last one."""
+        return [f"to record the next baseline, in a clean checkout: {RECORD} --allow mixed"] if self.void else []
 
     def nothing(self, selected: Collection[str]) -> str:
         """Say why none of these cases can be compared, as far as that is known before anything is measured."""
@@ -43,7 +65,7 @@ class Reference:
                 if self.void
                 else f"the runs in {where} cannot be compared with this one: {self.incomparable_reason}"
             )
-        timed = {name for run in self.runs for name, case in run.cases.items() if case.facts.cache != "host"}
+        timed = set().union(*map(on_gpu, self.runs))
         if not timed:
             return f"no GPU case of the runs in {where} has usable samples"
         if timed.isdisjoint(selected):
@@ -51,32 +73,7 @@ class Reference:
         return ""
 
 
-def find_reference(chosen: str | bool, storage: Path, baselines: Path, gpu: Mapping[str, object]) -> Reference:
-    """Choose the runs that --benchmark-compare names, without those that this run cannot be compared with.
-
-    Where none is left, all are kept and ``incomparable_reason`` says why. Raises BadRun where a run was named and
-    cannot be read.
-    """
-    slug, gpu_uuid = str(gpu["slug"]), str(gpu["uuid"])
-    committed = chosen is True and bool(run_files(baselines / slug))
-    absent = f"there is no baseline for {slug}" if chosen is True and not committed else ""
-    runs, problems = find_runs(chosen, storage, baselines, slug, gpu_uuid)
-    reasons = {run.path: difference([run], gpu) for run in runs}
-    usable = [run for run in runs if not reasons[run.path]]
-    if not usable:
-        void = committed and all(difference([run], {**gpu, "cache": run.setting("cache")}) for run in runs)
-        return Reference(
-            runs=runs,
-            incomparable_reason=difference(runs, gpu),
-            notes=problems,
-            committed=committed,
-            absent=absent,
-            void=void,
-        )
-    return Reference(runs=usable, notes=[*problems, *left_out(reasons)], committed=committed, absent=absent)
-
-
-def left_out(reasons: Mapping[Path, str]) -> list[str]:
+def _left_out(reasons: Mapping[Path, str]) -> list[str]:
     """Say which runs are left out and why, a line for each reason; those without a reason are not."""
     lines = []
     for reason in dict.fromkeys(filter(None, reasons.values())):
@@ -87,9 +84,9 @@ def left_out(reasons: Mapping[Path, str]) -> list[str]:
     return lines
 
 
-def how_to_record() -> list[str]:
-    """Return the command that records the next baseline where driver or toolkit have changed since the last one."""
-    return [f"to record the next baseline, in a clean checkout: {RECORD} --allow mixed"]
+def on_gpu(run: RunRecord) -> dict[str, CaseRecord]:
+    """Return the cases of a run that a GPU ran, not the host."""
+    return {name: timed for name, timed in run.cases.items() if timed.facts.cache != "host"}
 
 
 def find_runs(

@@ -6,35 +6,18 @@ rule, with the baseline of now; no kernel runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean, median
 
 import msgspec
 
 from warpwatch.compare.doubts import disturbance
-from warpwatch.compare.reference import difference
-from warpwatch.compare.with_baseline import Processes, relevant_runs, sort_out, taken_out
-from warpwatch.runs.record import CaseRecord, Facts, RunRecord, Sides, by_gpu
-from warpwatch.timing.pair_samples import log_ratio, log_ratio_in_cycles
-from warpwatch.verdict.rule import (
-    MAX_PAIR_PROCESSES,
-    SCREENING_PROCESSES,
-    Decision,
-    Effect,
-    combine,
-    decide,
-    learn,
-    paired,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedCase:
-    """Case of a saved run: its facts, and the samples of each process that measured it."""
-
-    facts: Facts
-    processes: Sequence[Sequence[float]]
+from warpwatch.compare.pairs import LOOKS, combined
+from warpwatch.compare.reference import difference, on_gpu
+from warpwatch.compare.with_baseline import Processes, SampledCase, relevant_runs, sort_out, taken_out
+from warpwatch.runs.record import RunRecord, Sides, by_gpu
+from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.verdict.rule import Decision, Effect, combine, decide, learn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +53,6 @@ def _as_recorded(run: RunRecord, name: str, decision: Decision) -> Decision:
     return replace(known, explanation=run.cases[name].facts.explanation)
 
 
-def on_gpu(run: RunRecord) -> Iterator[tuple[str, CaseRecord]]:
-    """Yield the cases of a run that a GPU ran, not the host."""
-    yield from ((name, timed) for name, timed in run.cases.items() if timed.facts.cache != "host")
-
-
 def against_baseline(run: RunRecord, baseline: Sequence[RunRecord]) -> Verdicts:
     """Compare a saved run with a baseline, without the run itself."""
     others = [other for other in baseline if (other.when, other.gpu_uuid) != (run.when, run.gpu_uuid)]
@@ -82,7 +60,7 @@ def against_baseline(run: RunRecord, baseline: Sequence[RunRecord]) -> Verdicts:
         return Verdicts()
     parts = by_gpu(run)
     verdicts = [_part(part, others, len(parts)) for part in parts]
-    past = {name for other in others for name, _ in on_gpu(other)}
+    past = set().union(*map(on_gpu, others))
     return Verdicts(
         decisions={name: each for part in verdicts for name, each in part.decisions.items()},
         past=list({id(other): other for part in verdicts for other in part.past}.values()),
@@ -94,7 +72,7 @@ def against_baseline(run: RunRecord, baseline: Sequence[RunRecord]) -> Verdicts:
 
 def _part(run: RunRecord, baseline: Sequence[RunRecord], parts: int) -> Verdicts:
     """Compare the cases that one GPU measured."""
-    cases = {name: _saved(timed) for name, timed in on_gpu(run)}
+    cases = {name: SampledCase(timed.facts, [timed.samples, *timed.facts.again]) for name, timed in on_gpu(run).items()}
     past = relevant_runs(baseline, run.gpu_uuid)
     reason = difference(baseline, msgspec.to_builtins(run.gpu))
     decisions, names = sort_out(cases, baseline, past, reason)
@@ -114,31 +92,29 @@ def _part(run: RunRecord, baseline: Sequence[RunRecord], parts: int) -> Verdicts
     )
 
 
-def _saved(timed: CaseRecord) -> SavedCase:
-    return SavedCase(facts=timed.facts, processes=[timed.samples, *timed.facts.again])
-
-
 def side_by_side(run: RunRecord) -> Verdicts:
     """Decide about the pairs of a run that was measured side by side with another revision."""
-    effects, in_cycles, reasons = dict[str, Effect](), dict[str, Effect](), dict[str, str]()
-    for name, timed in on_gpu(run):
-        sides, why = timed.facts.pairs, disturbance(timed.facts)
-        if sides and sides.old:
-            logs = [log_ratio(old, new) for old, new in zip(sides.old, sides.new, strict=True)]
-            cycles = _logs_in_cycles(sides)
-            before, after = (fmean(map(median, side)) for side in (sides.old, sides.new))
-            if why and cycles and not timed.facts.other_processes:
-                in_cycles[name] = replace(paired(before, after, cycles), doubt=run.gpu.note, no_gain=run.gpu.note)
-                reasons[name], why = why, ""
-            effects[name] = replace(paired(before, after, logs), doubt=why or run.gpu.note, no_gain=run.gpu.note)
-    looks, prior = MAX_PAIR_PROCESSES - SCREENING_PROCESSES + 1, learn(list(effects.values()))
-    by_cycles = decide(effects | in_cycles, prior, looks=looks)
-    return Verdicts(decisions=combine(decide(effects, prior, looks=looks), by_cycles, reasons))
+    effects, in_cycles, reasons, note = dict[str, Effect](), dict[str, Effect](), dict[str, str](), run.gpu.note
+    for name, timed in on_gpu(run).items():
+        if not (sides := timed.facts.pairs) or not sides.old:
+            continue
+        taken, why = _processes(sides), disturbance(timed.facts)
+        cycles = [samples.log_cycles for samples in taken]
+        known = [log for log in cycles if log is not None]
+        if why and len(known) == len(taken) and not timed.facts.other_processes:
+            in_cycles[name] = replace(combined(taken, known), doubt=note, no_gain=note)
+            reasons[name], why = why, ""
+        effects[name] = replace(combined(taken, [each.log for each in taken]), doubt=why or note, no_gain=note)
+    prior = learn(list(effects.values()))
+    by_cycles = decide(effects | in_cycles, prior, looks=LOOKS)
+    return Verdicts(decisions=combine(decide(effects, prior, looks=LOOKS), by_cycles, reasons))
 
 
-def _logs_in_cycles(sides: Sides) -> list[float]:
-    """Return each process's ratio of cycles as a logarithm; empty where a clock was not read beside samples."""
-    times, clocks = zip(sides.old, sides.new, strict=True), zip(sides.old_mhz, sides.new_mhz, strict=False)
-    logs = [log_ratio_in_cycles(own, mhz) for own, mhz in zip(times, clocks, strict=False)]
-    known = [log for log in logs if log is not None]
-    return known if len(known) == len(sides.old) else []
+def _processes(sides: Sides) -> list[PairSamples]:
+    """Return the samples of each process, with the clocks beside them where they were read."""
+    unread = ((),) * len(sides.old)
+    clocks = zip(sides.old_mhz or unread, sides.new_mhz or unread, strict=True)
+    return [
+        PairSamples(old=old, new=new, beside={"mhz": mhz})
+        for old, new, mhz in zip(sides.old, sides.new, clocks, strict=True)
+    ]

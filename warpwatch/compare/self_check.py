@@ -1,25 +1,36 @@
 """Check of the comparison itself on the GPU at hand: ``pytest bench --self-check``.
 
 The first part is an A/A test: every kernel is compared with itself, what is called slower is a false alarm, and the
-spread is the case's own. In the second part slowdowns are injected: a copy of the kernel waits (timing/delayed.py) for
-a given share of its time, and what is called slower was found. The result is kept beside the baseline, and --against
-learns the cases' noise floors from it.
+spread is the case's own. In the second part slowdowns are injected: a copy of the kernel waits for a given share of its
+time, and what is called slower was found. The result is kept beside the baseline, and --against learns the cases' noise
+floors from it.
+
+In a copy that waits each block of the first wave begins with a wait of a number of cycles. Later blocks start when
+these end, so the whole kernel takes that much longer, whatever it computes. The number is in a variable of the module,
+so that both sides of a pair have the same machine code. Both sides do the same until they have read the clock twice,
+and differ only in the wait: where only one side read the second variable, that alone took 0.3 µs on an H200.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import tempfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
-from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, Checked, table
-from warpwatch.devices.compile.compiler import CompileError, Image, Target
+from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, Checked, CheckedCase, table
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, private_folder
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
@@ -27,44 +38,50 @@ from warpwatch.devices.worker import Kernel
 from warpwatch.revision import declarations
 from warpwatch.revision.commit import compile_other_kernels, other_kernel_of
 from warpwatch.revision.declared import declared_case
-from warpwatch.runs.record import typed
-from warpwatch.timing.delayed import write_delayed
 from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.timing.side_by_side import Delay
-from warpwatch.verdict.rule import Decision, Verdict
+from warpwatch.verdict.rule import Verdict
 
 OPTION = "--self-check"
 PER_SLOWDOWN = 20  # cases of a size class that get the same slowdown
 
 
-@dataclass(frozen=True)
-class Found:
-    """Detection of an injected slowdown. ``seen``: the share that was measured; ``reason``: why it was missed."""
+PREAMBLE = """
+__device__ long long warpwatch_cycles;
+__device__ unsigned warpwatch_blocks; // of the first wave
 
-    slowdown: float
-    seen: float
-    found: bool
-    reason: str = ""
+static __device__ void warpwatch_wait()
+{
+    const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    const long long cycles = block < warpwatch_blocks ? warpwatch_cycles : -1;
+    if (cycles >= 0 && threadIdx.x == 0 && threadIdx.y == 0) { // known before the clock starts, on both sides
+        const long long start = clock64();
+        while (clock64() - start < cycles)
+            ;
+    }
+    __syncthreads();
+}
+"""
+HEADER = re.compile(r'^(\s*#\s*include\s*)"([^"]+)"', re.MULTILINE)
+KERNEL = re.compile(r"__global__[^{;]*\{")
 
 
 @dataclass(kw_only=True)
 class SelfCheck(Comparison):
     """Comparison of every kernel with itself, then with a copy that is made to wait; it decides about no case.
 
-    ``root``: the folder that messages name files from. ``target``: what delayed kernels are compiled for.
-    ``compiling``: progress of that. ``side_by_side``: the pairs of the A/A test.
+    ``target``: what delayed kernels are compiled for. ``compiling``: progress of that. ``side_by_side``: the pairs of
+    the A/A test. ``checked``: what is saved of each case.
     """
 
-    root: Path
     target: Target
     side_by_side: PairComparison
     compiling: Callable[[int, int], None]
-    found: dict[str, Found] = field(default_factory=dict)
-    unchanged: dict[str, Decision] = field(default_factory=dict)
+    checked: dict[str, CheckedCase] = field(default_factory=dict)
 
     @property
     def compared(self) -> int:
-        return len(self.unchanged)
+        return len(self.checked)
 
     @property
     def against(self) -> str:
@@ -86,20 +103,31 @@ class SelfCheck(Comparison):
 
     def conclude(self, again: Again) -> None:
         """Run the other processes of the A/A test, then all of the injected slowdowns."""
-        self.unchanged = self.side_by_side.decide(again)
-        for pair in self.side_by_side.pairs.values():
+        unchanged = self.side_by_side.decide(again)
+        for name, pair in self.side_by_side.pairs.items():
             pair.measured.facts["pairs"] = recorded(pair)
-        late = PairComparison(self.side_by_side.doubt, pairs=self._delayed(again))
-        shares = {name: pair.delay.share for name, pair in late.pairs.items() if pair.delay}
+            decision, effect = unchanged[name], pair.effect("")
+            self.checked[name] = CheckedCase(
+                median=decision.before,
+                variance=float(effect.baseline_variance),
+                freedom=effect.baseline_df,
+                floor=decision.floor,
+                verdict=str(decision.verdict),
+            )
+        shares = chosen({name: decision.before for name, decision in unchanged.items()})
+        late = PairComparison(self.side_by_side.doubt, pairs=self._delayed(shares, again))
         calibrate(late, again)
-        self.found = {
-            name: Found(shares[name], decision.ratio - 1, decision.verdict == Verdict.SLOWER, decision.reason)
-            for name, decision in late.decide(again).items()
-        }
+        for name, decision in late.decide(again).items():
+            self.checked[name] = replace(
+                self.checked[name],
+                slowdown=shares[name],
+                seen=decision.ratio - 1,
+                found=decision.verdict == Verdict.SLOWER,
+                reason=decision.reason,
+            )
 
-    def _delayed(self, again: Again) -> dict[str, Pair]:
-        """Pairs of a case and its copy that waits, each with one of SLOWDOWNS."""
-        shares = chosen({name: decision.before for name, decision in self.unchanged.items()})
+    def _delayed(self, shares: Mapping[str, float], again: Again) -> dict[str, Pair]:
+        """Return pairs of a case and its copy that waits. ``shares``: the slowdowns to inject."""
         sides = {}
         for name, pair in self.side_by_side.pairs.items():
             if name in shares:
@@ -114,37 +142,24 @@ class SelfCheck(Comparison):
             if isinstance(image, CompileError):
                 again.broken[name] = f"delayed copy: {image}"
                 continue
-            own = self.side_by_side.pairs[name]
-            effect = own.effect("")
+            own = self.checked[name]
             pairs[name] = Pair(
-                measured=own.measured,
+                measured=self.side_by_side.pairs[name].measured,
                 other=side,
                 other_image=image.path,
                 image=image.path,
                 delay=Delay(shares[name]),
-                recorded_variance=(effect.baseline_variance, effect.baseline_df),
+                recorded_variance=(own.variance, own.freedom),
             )
         return pairs
 
-    def describe(self) -> list[str]:
+    def _describe(self) -> list[str]:
         """Return the lines of the table by size class."""
-        return table(typed(self.document(), Checked))
+        return table(Checked(cases=self.checked))
 
     def document(self) -> dict[str, Any]:
         """Document to save: each case's variance, noise floor and verdicts."""
-        cases = {}
-        for name, decision in self.unchanged.items():
-            effect = self.side_by_side.pairs[name].effect("")
-            cases[name] = {
-                "median": decision.before,
-                "variance": effect.baseline_variance,
-                "freedom": effect.baseline_df,
-                "floor": decision.floor,
-                "verdict": str(decision.verdict),
-            }
-            if name in self.found:
-                cases[name] |= asdict(self.found[name])
-        return {"cases": cases, "note": self.side_by_side.doubt}
+        return {"cases": msgspec.to_builtins(self.checked), "note": self.side_by_side.doubt}
 
 
 def calibrate(late: PairComparison, again: Again) -> None:
@@ -178,8 +193,30 @@ def chosen(medians: Mapping[str, float]) -> dict[str, float]:
     return shares
 
 
+def delayed(text: str) -> str:
+    """Return the source of a kernel with the wait inserted. Raises ValueError where no kernel is found."""
+    waiting, count = KERNEL.subn(lambda match: match[0] + " warpwatch_wait();", text)
+    if not count:
+        raise ValueError("no kernel starts as `__global__`")
+    return f"{PREAMBLE.lstrip()}#line 1\n{waiting}"
+
+
+def write_delayed(source: Path) -> Path:
+    """Write the source with the wait to a file in the cache, named by its contents. Its headers stay where they are."""
+    text = os.fsdecode(source.read_bytes())  # whatever its encoding is
+    beside = HEADER.sub(lambda match: f'{match[1]}"{(source.parent / match[2]).resolve()}"', text)
+    waiting = os.fsencode(delayed(beside))
+    target = private_folder("delayed") / hashlib.sha256(waiting).hexdigest()[:16] / source.name
+    if not target.exists() or target.read_bytes() != waiting:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("wb", dir=target.parent, delete=False) as file:
+            file.write(waiting)
+        Path(file.name).replace(target)
+    return target
+
+
 def delayed_side(side: OtherKernel) -> OtherKernel:
-    """Return a side whose kernels wait for a set time (warpwatch/timing/delayed.py)."""
+    """Return a side whose kernels wait for a set time."""
     return replace(side, kernels=replace(side.kernels, source=write_delayed(side.kernels.source)))
 
 

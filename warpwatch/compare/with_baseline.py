@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import exp, log
 from statistics import fmean, median
@@ -11,15 +11,17 @@ from statistics import fmean, median
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.code_difference import first_line
-from warpwatch.compare.comparison import CALL, Comparison, OldCode, Sampled, listed, recorded_facts
-from warpwatch.compare.doubts import SAME_CODE, change_of_work, clock_ratio, disturbance, doubt
+from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed
+from warpwatch.compare.doubts import SAME_CODE, change_of_work, disturbance
+from warpwatch.compare.reference import on_gpu
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.record import Facts, RunRecord
-from warpwatch.timing.measurement import Again, Budget, Measured, prepare, remeasure
-from warpwatch.timing.sampling import get_ready
+from warpwatch.runs.record import Facts, RunRecord, typed
+from warpwatch.timing import sampling
+from warpwatch.timing.inputs import sharing_key
+from warpwatch.timing.measurement import Again, Budget, Measured, prepare, take_next_process
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MIN_CONTROLS,
@@ -48,6 +50,7 @@ MAX_PROCESSES = 6  # the processes that measure a case that is hard to decide
 # On an H200 that the baseline does not have, three processes left 26 of 867 cases unsure, and six left 22. Noise floors
 # change with each process, so that other cases become unsure: one of two H200s went on to six processes for two cases.
 PROCESSES_OF_UNCHANGED = 3
+CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
 # The longest median, and the most bytes moved, of the unchanged cases that are measured again beside undecided ones.
 CONTROL_SECONDS, CONTROL_BYTES = 1e-3, 2**29
 
@@ -57,20 +60,18 @@ class BaselineComparison(Comparison):
     """Comparison of a run with saved ones.
 
     ``runs``: the baseline. ``gpu_uuid``: the GPU of this run. ``incomparable_reason`` says why the two cannot be
-    compared, ``doubt`` why times of this device prove nothing, ``floor_note`` why noise floors are wider than the
-    baseline's spread asks for, and ``outlook`` what more runs in the baseline would bring; each may be empty.
-    ``parts``: the number of parts of the run, each of which has its own comparison.
+    compared, ``doubt`` why times of this device prove nothing; each may be empty. ``parts``: the number of parts of the
+    run, each of which has its own comparison. ``common``: a line on what this run does to all cases. ``notes``: lines
+    on noise floors, on what more runs in the baseline would bring, and the alarm.
     """
 
     runs: Sequence[RunRecord] = ()
     gpu_uuid: str = ""
     incomparable_reason: str = ""
     doubt: str = ""
-    prior: Prior | None = None
-    process_effect: ProcessEffect = field(default_factory=ProcessEffect)
-    floor_note: str = ""
-    outlook: str = ""
     parts: int = 1
+    common: str = ""
+    notes: Sequence[str] = ()
 
     @property
     def active(self) -> bool:
@@ -95,25 +96,21 @@ class BaselineComparison(Comparison):
 
     def conclude(self, again: Again) -> None:
         """Decide about all cases together. Fresh processes measure again what is undecided."""
-        past = self._past()
+        past = relevant_runs(self.runs, self.gpu_uuid)
         self.decisions, names = sort_out(self.measured, self.runs, past, self.incomparable_reason)
-        compared = {name: self.measured[name] for name in names}
-        if not compared:
+        if not names:
             return
-        processes = Processes(past, compared, self.gpu_uuid, self.doubt, self.parts)
-        self.decisions |= _measure_and_decide(processes, compared, again)
-        self.prior, self.process_effect = processes.prior, processes.effects[0]
-        self.floor_note, self.outlook = processes.floor_note(), processes.outlook()
-        self.alarm = self.process_effect.alarm(processes.baseline_effects)
-        self.changed = processes.changed
+        cases = {name: SampledCase.of(self.measured[name]) for name in names}
+        processes = Processes(past, cases, self.gpu_uuid, self.doubt, self.parts)
+        self.decisions |= _measure_and_decide(processes, self.measured, again)
+        effect, self.changed = processes.effects[0], processes.changed
+        self.common, self.alarm = taken_out(effect), effect.alarm(processes.baseline_effects)
+        self.notes = [processes.outlook(), processes.floor_note(), self.alarm]
         for measured in self.measured.values():
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
 
-    def _past(self) -> list[RunRecord]:
-        return relevant_runs(self.runs, self.gpu_uuid)
-
-    def describe(self) -> list[str]:
+    def _describe(self) -> list[str]:
         """Return lines on what is compared with, and on what this run does to all cases."""
         own = sum(run.gpu_uuid == self.gpu_uuid for run in self.runs)
         text = f"baseline: {len(self.runs)} runs in {self.runs[0].path.parent}, {own} of them on this GPU"
@@ -125,22 +122,21 @@ class BaselineComparison(Comparison):
                 f"too few runs ({len(self.runs)}) to show the spread between processes: that of an H200 is assumed; "
                 "five make a baseline"
             )
-        effect, notes = taken_out(self.process_effect), [self.outlook, self.floor_note, self.alarm]
-        return [*lines, *filter(None, [effect]), *self._changes(), *filter(None, notes)]
+        return [*filter(None, [*lines, self.common]), *self._changes(), *filter(None, self.notes)]
 
     def _changes(self) -> list[str]:
         """Return lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
         unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
         lines = listed("changed besides machine code", {n: each.besides("code") for n, each in self.changed.items()})
         lines += listed("not known to be the baseline's work, so no controls", unknown)
-        without = any(timed.facts.identity is None for run in self._past() for timed in run.cases.values())
+        past = relevant_runs(self.runs, self.gpu_uuid)
+        without = any(timed.facts.identity is None for run in past for timed in run.cases.values())
         cure = [f"`{MIGRATE}` adds what earlier runs do not record of it"] if without and any(unknown.values()) else []
         return [*lines, *cure]
 
     def missing(self, ran: set[str]) -> list[str]:
         """List the GPU cases of the baseline that a whole run did not have."""
-        names = {name for run in self.runs for name, timed in run.cases.items() if timed.facts.cache != "host"}
-        return sorted(names - ran)
+        return sorted(set().union(*map(on_gpu, self.runs)) - ran)
 
     def old_codes(self, names: Sequence[str], project: Project, target: Target) -> dict[str, OldCode | str]:
         """Build cases again from the commit of the baseline's newest run.
@@ -194,65 +190,89 @@ def relevant_runs(runs: Sequence[RunRecord], gpu_uuid: str) -> list[RunRecord]:
 
 
 def sort_out(
-    names: Iterable[str], runs: Sequence[RunRecord], past: Sequence[RunRecord], incomparable: str
+    names: Collection[str], runs: Sequence[RunRecord], past: Sequence[RunRecord], incomparable: str
 ) -> tuple[dict[str, Decision], list[str]]:
     """Decide about the cases that cannot be compared, and list those that can.
 
     ``past``: those of the baseline's ``runs`` that are compared with. ``incomparable``: why none can be, or nothing.
     """
     decisions: dict[str, Decision] = {}
-    comparable = []
     for name in names:
         damaged = next((run.problems[name] for run in runs if name in run.problems), "")
         if not any(name in run.cases for run in runs):
             verdict = Verdict.INCOMPARABLE if damaged else Verdict.NEW
             decisions[name] = Decision(verdict=verdict, reason=damaged)
-        elif incomparable:
-            decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason=incomparable)
-        elif not any(name in run.cases for run in past):
-            decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason="only runs on another GPU have it")
-        else:
-            comparable.append(name)
-    return decisions, comparable
+        elif incomparable or not any(name in run.cases for run in past):
+            why = incomparable or "only runs on another GPU have it"
+            decisions[name] = Decision(verdict=Verdict.INCOMPARABLE, reason=why)
+    return decisions, [name for name in names if name not in decisions]
 
 
-def _measure_again(
-    processes: Processes, measured: Mapping[str, Measured], names: Sequence[str], again: Again
-) -> Collection[str]:
-    """Measure cases in one more process; return those that others did not disturb in it."""
-    samples = remeasure([measured[name] for name in names], again)
-    for name, values in samples.items():
-        measured[name].processes.append(list(values))
+def _measure_again(processes: Processes, chosen: Sequence[Measured], again: Again) -> Collection[str]:
+    """Measure cases in one more process; return those beside which nobody else was at work on the GPU.
+
+    Cases that share inputs follow each other.
+    """
+    cases = {each.case.id: each for each in sorted(chosen, key=lambda each: sharing_key(each.case))}
+    samples: dict[str, list[float]] = {}
+
+    def sample(name: str) -> None:
+        measured, call = cases[name], cases[name].kernel.worker.call
+        call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
+        call(sampling.settle)
+        call(sampling.begin_ahead)
+        call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
+        taken = measured.take_all()
+        measured.check_last_result()
+        if not call(sampling.read_clock).others:
+            samples[name] = taken
+            measured.processes.append(taken)
+
+    take_next_process(chosen[0].kernel.worker)
+    again.each(cases, sample)
     processes.absorb(samples)
     return samples.keys()
 
 
 def _measure_and_decide(processes: Processes, measured: Mapping[str, Measured], again: Again) -> dict[str, Decision]:
     """Decide about all cases, with as many more processes as undecided ones need."""
-    disturbed = [] if processes.doubt else processes.disturbed()
-    processes.settle(_measure_again(processes, measured, disturbed, again) if disturbed else ())
+    disturbed = [] if processes.doubt else [measured[name] for name in processes.disturbed()]
+    processes.settle(_measure_again(processes, disturbed, again) if disturbed else ())
     decisions = processes.decide()
     for done in range(MAX_PROCESSES - 1):
-        chosen = processes.wanted(decisions)
+        chosen = [measured[name] for name in processes.wanted(decisions)]
         if not chosen:
             break
         if not done:  # together, because each takes seconds to open the device
-            measured[chosen[0]].kernel.worker.open_spares(
-                PROCESSES_OF_UNCHANGED - 1, get_ready, "cold" if again.cold else "warm"
-            )
-        _measure_again(processes, measured, chosen, again)
+            kind = "cold" if again.cold else "warm"
+            chosen[0].kernel.worker.open_spares(PROCESSES_OF_UNCHANGED - 1, sampling.get_ready, kind)
+        _measure_again(processes, chosen, again)
         decisions = processes.decide()
     return decisions
+
+
+@dataclass(frozen=True)
+class SampledCase:
+    """Case of this run or of a saved one: its facts, and samples in seconds of each process, the run's own first."""
+
+    facts: Facts
+    processes: Sequence[Sequence[float]]
+
+    @classmethod
+    def of(cls, measured: Measured) -> SampledCase:
+        """Return a case that was measured now as it would be read from a saved run."""
+        return cls(typed(measured.facts, Facts), measured.processes)
 
 
 class Processes:
     """Comparison of the processes of this run with those of ``past``, over the cases that both have."""
 
     def __init__(
-        self, past: Sequence[RunRecord], measured: Mapping[str, Sampled], gpu_uuid: str, doubt: str, parts: int = 1
+        self, past: Sequence[RunRecord], cases: Mapping[str, SampledCase], gpu_uuid: str, doubt: str, parts: int = 1
     ) -> None:
-        self.measured, self.gpu_uuid, self.doubt, self.parts = measured, gpu_uuid, doubt, parts
-        runs = [{name: median(t.samples) for name, t in run.cases.items() if name in measured} for run in past]
+        self.cases, self.doubt, self.parts = cases, doubt, parts
+        self.recorded = {name: case.facts for name, case in cases.items()}  # beside the samples that count
+        runs = [{name: median(t.samples) for name, t in run.cases.items() if name in cases} for run in past]
         self.gpu_uuids = dict.fromkeys(run.gpu_uuid for run in past)
         self.own = set(self.gpu_uuids) == {gpu_uuid}
         self.past = aligned(runs)
@@ -261,18 +281,17 @@ class Processes:
                 mean_of([own for own, run in zip(self.past, past, strict=True) if run.gpu_uuid == uuid])
                 for uuid in self.gpu_uuids
             ]
-        self.facts = {name: [run.cases[name].facts for run in past if name in run.cases] for name in measured}
+        self.facts = {name: [run.cases[name].facts for run in past if name in run.cases] for name in cases}
         self.reference = mean_of(self.past)
         self.baseline_effects = [process_effect(self.reference, run) for run in runs]
-        self.changed = {name: change_of_work(recorded_facts(m), self.facts[name]) for name, m in measured.items()}
+        self.changed = {name: change_of_work(facts, self.facts[name]) for name, facts in self.recorded.items()}
         self.unchanged = {name for name, changed in self.changed.items() if not changed}
-        self._disturbed = {name for name, m in measured.items() if recorded_facts(m).other_processes}
-        self._undisturbed_again: set[str] = set()
+        self._disturbed = {name for name, facts in self.recorded.items() if facts.other_processes}
         self.prior: Prior | None = None
         self.floor_factor = 1.0
         self.effects: list[ProcessEffect] = []
         self._new: list[dict[str, float]] = []
-        self.absorb({name: m.processes[0] for name, m in measured.items() if name not in self._disturbed})
+        self.absorb({name: case.processes[0] for name, case in cases.items() if name not in self._disturbed})
 
     def absorb(self, samples: Mapping[str, Sequence[float]]) -> None:
         """Add one more process of this run, without what it does to every case."""
@@ -292,38 +311,32 @@ class Processes:
 
     def settle(self, undisturbed: Collection[str]) -> None:
         """Take note which cases a fresh process measured undisturbed; of the other disturbed ones the first counts."""
-        self._undisturbed_again = self._disturbed & set(undisturbed)
-        for name in self._disturbed - self._undisturbed_again:
-            self._new[0][name] = self.effects[0].remove(median(self.measured[name].processes[0]))
-
-    def _recorded(self, name: str) -> Facts:
-        """Return the facts recorded beside the samples of a case that count."""
-        facts = recorded_facts(self.measured[name])
-        return replace(facts, other_processes=()) if name in self._undisturbed_again else facts
+        for name in self._disturbed:
+            if name in undisturbed:
+                self.recorded[name] = replace(self.recorded[name], other_processes=())
+            else:
+                self._new[0][name] = self.effects[0].remove(median(self.cases[name].processes[0]))
 
     def _may_change(self, name: str) -> bool:
         """Tell whether another process could decide about an unsure case."""
         enough = name in self.unchanged and len(self._new) >= PROCESSES_OF_UNCHANGED
-        return not (enough or disturbance(self._recorded(name)))
+        return not (enough or disturbance(self.recorded[name]))
 
     def _controls(self) -> list[str]:
         """List short cases of unchanged code, evenly over their sizes: they show what a process does to all."""
         short = sorted((self.reference[n], n) for n in self.unchanged if self.reference[n] < CONTROL_SECONDS)
-        quick = [(seconds, name) for seconds, name in short if self._is_quick(name)]
+        # Those that are measured in a tenth of a second: without a library that is loaded, or large arrays.
+        facts = self.recorded
+        quick = [(t, n) for t, n in short if facts[n].bytes <= CONTROL_BYTES and not facts[n].library]
         short = quick if len(quick) >= MIN_CONTROLS else short
         return [name for _, name in short[:: max(1, len(short) // (MIN_CONTROLS + MIN_CONTROLS // 3))]]
 
-    def _is_quick(self, name: str) -> bool:
-        """Tell whether a case is measured in a tenth of a second: without a library that is loaded, or large arrays."""
-        facts = recorded_facts(self.measured[name])
-        return facts.bytes <= CONTROL_BYTES and not facts.library
-
     def decide(self) -> dict[str, Decision]:
         """Decide about all cases from the processes so far."""
-        effects = {name: self._effect(name) for name in self.measured}
+        effects = {name: self._effect(name) for name in self.cases}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        steady = [effects[name] for name in self.unchanged if not disturbance(self._recorded(name))]
+        steady = [effects[name] for name in self.unchanged if not disturbance(self.recorded[name])]
         if steady and not (self.own or self._least_floor()):
             self.floor_factor = conformal_floor_factor(steady, self.prior)
         return decide(effects, self.prior, looks=MAX_PROCESSES, floor_factor=self.floor_factor, parts=self.parts)
@@ -347,7 +360,7 @@ class Processes:
         runs = len(self.past)
         if not self.own or runs >= ENOUGH_RUNS or self.doubt or self.prior is None:
             return ""
-        effects = [self._effect(name) for name in self.measured]
+        effects = [self._effect(name) for name in self.cases]
         counts = [n for n in (runs, MIN_OWN_RUNS, ENOUGH_RUNS) if n >= runs]
         left = {n: round(expected_unsure(effects, self.prior, n, PROCESSES_OF_UNCHANGED)) for n in counts}
         if left[runs] == left[ENOUGH_RUNS]:
@@ -358,15 +371,17 @@ class Processes:
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
-        facts = self._recorded(name)
+        facts = self.recorded[name]
         if self.own:
             effect = unpaired(old, new)
         else:
             one = unpaired(old, [exp(fmean(map(log, new)))])
             effect = replace(one, floor=self._least_floor(), processes=len(new))
+        same = SAME_CODE * (name in self.unchanged)
+        then, now = ([mhz for each in side for mhz in each.sm_clock_mhz if mhz] for side in (self.facts[name], [facts]))
         return replace(
             effect,
-            doubt=self.doubt or doubt(facts, self.facts[name]),
-            no_gain=self.doubt or SAME_CODE * (name in self.unchanged),
-            clock=clock_ratio(facts, self.facts[name]),
+            doubt=self.doubt or disturbance(facts) or same,
+            no_gain=self.doubt or same,
+            clock=median(now) / median(then) if then and now else 1.0,
         )

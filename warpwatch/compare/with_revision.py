@@ -160,7 +160,7 @@ class RevisionComparison(Comparison):
             except (DeviceError, WrongResult) as error:
                 again.broken[name] = f"as a control: {error}"
 
-    def describe(self) -> list[str]:
+    def _describe(self) -> list[str]:
         """Return lines on what is compared with what, and the verdicts of the controls."""
         names = f"{self.revision} ({self.commit[:12]})"
         lines = [f"against {names}, both sides in the same processes, at least {SCREENING_PROCESSES}"]

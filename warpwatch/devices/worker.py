@@ -75,7 +75,7 @@ SOCKET_BYTES = 2**20
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 # Seconds after which Python lets another thread run. With its own 5 ms, a reference that computes in Python beside a
-# kernel (timing/prefetch.py) leaves a twelfth of the samples; with this, half of them (of 2,240 a second, no GPU).
+# kernel (timing/inputs.py) leaves a twelfth of the samples; with this, half of them (of 2,240 a second, no GPU).
 SWITCH_SECONDS = 2e-4
 AT_COLLECTION = 0.1  # of the time that a reference may take: the smallest shape has that much
 CALL_SECONDS = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies

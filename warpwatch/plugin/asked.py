@@ -20,7 +20,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.pairs import PairComparison, open_spares, start_spares
-from warpwatch.compare.reference import RECORD, find_reference, how_to_record
+from warpwatch.compare.reference import RECORD, Reference
 from warpwatch.compare.saved_self_check import path_of, read_variances
 from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_baseline import BaselineComparison
@@ -278,13 +278,12 @@ class Run:
             asked.nothing = "there is no GPU to have a baseline"
             return BaselineComparison()
         try:
-            reference = find_reference(asked.compare, self.results.root, self._baselines(), self.gpu)
+            reference = Reference.find(asked.compare, self.results.root, self._baselines(), self.gpu)
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
         self.notes += reference.notes
         asked.nothing = reference.nothing(self.selected)
-        if reference.void:
-            asked.advice = how_to_record()
+        asked.advice = reference.advice
         if reference.absent:
             cure = f"`{RECORD}` makes one"
             if asked.required:
@@ -316,7 +315,6 @@ class Run:
             self.asked.nothing = none
         self.results.require_space(self.check_path, CHECK_BYTES, "the self-check is saved there; free some space")
         return SelfCheck(
-            root=self.project.root,
             target=device.timing_target,
             side_by_side=PairComparison(self.gpu.get("note", "")),
             compiling=functools.partial(progress, "compiling kernels that wait"),

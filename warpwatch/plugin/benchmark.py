@@ -13,7 +13,7 @@ import pytest
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
-from warpwatch.compare.parts import JoinedComparison, Part
+from warpwatch.compare.comparison import Part
 from warpwatch.compare.saved_self_check import save
 from warpwatch.devices.compile.compiler import nvcc
 from warpwatch.devices.info import DeviceInfo
@@ -82,7 +82,7 @@ class BenchPlugin:
 
     Where it hands its cases to processes of xdist (-n, --tx), each has a GPU of its own, and judges its cases by
     itself, with the noise floors and the process effect of that GPU; pairs stay on one GPU. This process joins the
-    results (compare/parts.py) and writes one saved run.
+    results (``Comparison.join``) and writes one saved run.
     """
 
     def __init__(self, config: pytest.Config, project: Project, worker: Worker) -> None:
@@ -297,7 +297,7 @@ class BenchPlugin:
         run.notes[:] = dict.fromkeys([*run.notes, *(note for part in parts for note in part.notes)])
         run.concluded = len(parts) == self._ended and all(part.concluded for part in parts)
         if parts:
-            run.comparison = JoinedComparison(whole=run.comparison, parts=parts)
+            run.comparison.join(parts)
             # With what the first process leaves to those that measure.
             run.gpu = {**parts[0].gpu, "uuids": [part.gpu.get("uuid", "") for part in parts]}
         place = {case.id: number for number, case in enumerate(timed_cases(run.project.families))}

@@ -20,7 +20,7 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import builds, tested_cases, timed_cases
 from warpwatch.catalogue.validation import Problem, problems
 from warpwatch.plugin.device import PROJECT
-from warpwatch.timing.timer import read
+from warpwatch.timing.measurement import read
 
 PARAMETER = "warpwatch_parameter"  # the fixture that all others depend on which need a case or a build
 CASE = "case"  # the property of JUnit's file that names the case or build of a test that runs it

@@ -17,7 +17,6 @@ import pytest
 
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.energy import lines as energy_lines
-from warpwatch.compare.energy import takes_more
 from warpwatch.compare.reference import RECORD
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.info import DeviceInfo
@@ -234,7 +233,7 @@ def _why_nothing(comparison: Comparison) -> str:
 
 def _fails(asked: Asked, comparison: Comparison, reasons: list[str]) -> bool:
     """Tell whether the comparison fails a run whose tests all passed. ``reasons``: of --fail-on."""
-    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and takes_more(comparison.energy)):
+    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and comparison.takes_more_energy):
         return True
     if asked.option and not comparison.compared and (asked.required or "incomparable" in reasons):
         return True

@@ -1,4 +1,4 @@
-"""Checks, in the worker process, that what is timed is right: holds the operands and the reference, and compares.
+"""Checks, in the worker process, that what is timed is right: compares it with the right results of inputs.py.
 
 A result is checked before the first sample and once more after the last, because a kernel may be right on its first
 launch and wrong on its hundredth. That of a serial variant is checked after the last sample alone: each of its samples
@@ -8,155 +8,28 @@ is, and the next kernel must not be blamed for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Sequence
 
 import numpy as np
 
 from warpwatch.catalogue import by_name
-from warpwatch.catalogue.arrays import ALL_ROWS, Array
+from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import TIMED_SEED
-from warpwatch.catalogue.draws import Draw
-from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
-from warpwatch.devices import host_memory
 from warpwatch.devices.digest import digests
-from warpwatch.devices.evaluate import nothing_shown
-from warpwatch.devices.machine import GuardedArray, Machine
+from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import WrongResult, compare, compare_all, explain
-from warpwatch.devices.references import LINE, drawn, expected
-from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, require_memory, stray_work, upload
+from warpwatch.devices.references import LINE
+from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, stray_work
+from warpwatch.timing.inputs import Shared, digests_of, material
 
-WHOLE_ELEMENTS = 2**23  # a result of at most this many elements is compared whole, a larger one on some of its rows
-SAMPLED_ROWS = 64
 NARROW_BYTES = 2  # of elements whose poison may be a right value
-# The addresses of its arrays change the time of a small kernel by several per cent, differently in each process. So
-# small arrays are uploaded several times, and samples take the copies in turn.
-COPIES, SMALL_BYTES = 4, 2**25
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """Inputs in the machine's memory and the right results, which the cases of one shape share.
-
-    ``copies``: the inputs, once for each copy. ``digests``: of each input with its guard bands, as it was uploaded.
-    ``rows``: of the result that are compared, None for all. ``right``: the results by name; None where nothing is to be
-    checked. ``accepted``: fingerprints of results that lay within their bounds and whose guard bands were unharmed:
-    those that are equal to the bit are not compared again.
-    """
-
-    key: tuple[object, ...]
-    copies: tuple[tuple[GuardedArray, ...], ...]
-    digests: tuple[int, ...]
-    rows: Array | None
-    right: Mapping[str, Expected] | None = None
-    accepted: set[int] = field(default_factory=set)
-
-    def free(self) -> None:
-        """Give the memory of all copies back."""
-        for array in chain.from_iterable(self.copies):
-            array.free()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Material:
-    """Inputs of a case in the host's memory and its right results by name: what its kernels are checked with.
-
-    ``right``: None where nothing is to be checked.
-    """
-
-    inputs: Mapping[str, Array]
-    right: Mapping[str, Expected] | None = None
-
-
-Make = Callable[[Case, bool], Material]
-
-
-def shape_key(case: Case) -> tuple[object, ...]:
-    """Return a key that is equal for cases of the same inputs and right results."""
-    return (case.family.name, case.dtype, case.shape)
-
-
-def sharing_key(case: Case) -> tuple[object, ...]:
-    """Return a key that is equal for cases that can share them where they lie, in the GPU's memory or the host's."""
-    return (*shape_key(case), case.variant.on_host)
-
-
-def material(case: Case, reference: bool) -> Material:
-    """Draw the inputs of a case, and compute its right results if ``reference`` is true."""
-    inputs = drawn(case, TIMED_SEED)
-    return Material(inputs=inputs, right=_right_results(case, inputs) if reference else None)
-
-
-def _right_results(case: Case, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    rows = _compared_rows(case)
-    return {} if case.family.prints else expected(case, inputs, ALL_ROWS if rows is None else rows)
-
-
-def host_bytes(machine: Machine, case: Case) -> int:
-    """Estimate the bytes of the host's memory that ``share`` takes at most."""
-    rows = _compared_rows(case)
-    in_host = _copies(case) if case.variant.on_host or machine.finds_faults else 0
-    return host_memory.peak_bytes(case, copies=in_host, rows=None if rows is None else len(rows))
-
-
-def share(machine: Machine, case: Case, reference: bool, make: Make = material) -> Shared:
-    """Upload the inputs of a case, with its right results if ``reference`` is true. Raises DeviceError.
-
-    ``make``: called for both once it is known that there is memory for them.
-    """
-    host_memory.require(case, host_bytes(machine, case))
-    require_memory(machine, case)
-    rows, material_of_case = _compared_rows(case), make(case, reference)
-    inputs, right = material_of_case.inputs, material_of_case.right
-    if right and rows is None and (nothing := nothing_shown(case, [Draw(inputs=inputs, right=right)])):
-        raise WrongResult(f"{case.id}: {nothing}")
-    copies = tuple(upload(machine, case, inputs) for _ in range(_copies(case)))
-    return Shared(key=sharing_key(case), copies=copies, digests=tuple(_digests(copies[0])), rows=rows, right=right)
-
-
-def _copies(case: Case) -> int:
-    return COPIES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1
-
-
-def _compared_rows(case: Case) -> Array | None:
-    """Choose the rows that are compared: some of a single large result, whose reference can compute them alone.
-
-    None means all of them.
-    """
-    in_parts = by_name.takes(case.family.reference, "part")
-    if len(case.results) != 1 or case.results[0].size <= WHOLE_ELEMENTS or not in_parts:
-        return None
-    height = case.results[0].shape[0]
-    if height <= SAMPLED_ROWS:
-        return None
-    inside = np.random.default_rng(TIMED_SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
-    return np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
-
-
-def is_intact(shared: Shared) -> bool:
-    """Return whether inputs and their guard bands are as they were uploaded."""
-    return _digests([*chain.from_iterable(shared.copies)]) == [*shared.digests] * len(shared.copies)
-
-
-def restore(shared: Shared, case: Case) -> None:
-    """Upload the inputs and their guard bands again."""
-    host = random_inputs(case, TIMED_SEED)
-    for copy in shared.copies:
-        for array in copy:
-            array.set(host[array.name])
-
-
-def _digests(arrays: Sequence[GuardedArray]) -> list[int]:
-    """Return the digest of each of these arrays of one machine with its guard bands."""
-    return digests(arrays[0].machine, [array.with_bands for array in arrays]) if arrays else []
 
 
 def damage(loaded: Loaded, shared: Shared) -> list[str]:
     """Return what the launches of a case wrote where they must not, a sentence each."""
-    digests_now = zip(loaded.inputs, _digests(loaded.inputs), shared.digests, strict=True)
+    digests_now = zip(loaded.inputs, digests_of(loaded.inputs), shared.digests, strict=True)
     harmed = [array for array, now, before in digests_now if now != before]
     harm = [array.overrun() for array in harmed]
     harm += [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case)]
@@ -170,23 +43,15 @@ def _has_changed(operand: GuardedArray, case: Case) -> bool:
     return not np.array_equal(was.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
 
 
-def _state_of(launched: Sequence[Loaded]) -> list[tuple[int, list[int]]]:
-    """Return the results' fingerprint of each of these cases, and the digests of its inputs."""
-    known = iter(_digests([array for loaded in launched for array in (*loaded.results, *loaded.inputs)]))
+def state_of(launched: Sequence[Loaded]) -> list[tuple[int, list[int]]]:
+    """Return the fingerprint of each case's results, and the digests of its inputs, all with their guard bands.
+
+    A fingerprint is a number that is equal for results that are equal to the bit.
+    """
+    known = iter(digests_of([array for loaded in launched for array in (*loaded.results, *loaded.inputs)]))
     return [
-        (_fingerprint([next(known) for _ in loaded.results]), [next(known) for _ in loaded.inputs])
-        for loaded in launched
+        (hash(tuple(next(known) for _ in loaded.results)), [next(known) for _ in loaded.inputs]) for loaded in launched
     ]
-
-
-def fingerprint_of(loaded: Loaded) -> int:
-    """Return a number that is equal for results and guard bands that are equal to the bit; 0 without any result."""
-    return _fingerprint(_digests(loaded.results))
-
-
-def _fingerprint(digests_of_results: Sequence[int]) -> int:
-    first = digests_of_results[0] if digests_of_results else 0
-    return hash(tuple(digests_of_results)) % 2**64 if len(digests_of_results) > 1 else first
 
 
 def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence[int | None]) -> bool:
@@ -199,7 +64,7 @@ def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence
         return False
     return all(
         now == fingerprint and _wrote_nothing_else(loaded, inputs, shared)
-        for loaded, fingerprint, (now, inputs) in zip(launched, fingerprints, _state_of(launched), strict=True)
+        for loaded, fingerprint, (now, inputs) in zip(launched, fingerprints, state_of(launched), strict=True)
     )
 
 
@@ -226,7 +91,7 @@ def check_result(loaded: Loaded, shared: Shared) -> int:
         if stray := stray_work(loaded):
             raise WrongResult(f"{loaded.case.id} {stray}")
         launch_and_wait(loaded)
-    ((fingerprint, inputs),) = _state_of([loaded])
+    ((fingerprint, inputs),) = state_of([loaded])
     if fingerprint not in shared.accepted or not _wrote_nothing_else(loaded, inputs, shared):
         _raise([*damage(loaded, shared), *_mismatches(loaded, shared)])
     shared.accepted.add(fingerprint)
@@ -267,7 +132,7 @@ def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, p
     problems = damage(loaded, shared)
     if case.family.prints:
         problems += _wrong_lines(case, np.sort(np.array(printed)), of_host=False)
-    elif fingerprint is None or fingerprint_of(loaded) != fingerprint:
+    elif fingerprint is None or state_of([loaded])[0][0] != fingerprint:
         problems += _mismatches(loaded, shared)
     _raise(problems, "" if fingerprint is None else _late(case))
 
@@ -317,7 +182,7 @@ def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
     """Compare the whole of small results, or the first, last and some random rows of a large one."""
     case, rows, right = loaded.case, shared.rows, shared.right
     if right is None:  # another process had computed them
-        right = _right_results(case, random_inputs(case, TIMED_SEED))
+        right = material(case, reference=True).right or {}
     results = {array.name: array.read_sample(rows) for array in loaded.results}
     mismatches = compare_all(results, right, rows).items()
     return [explain(case, name, mismatch, _again(case), notes=loaded.notes) for name, mismatch in mismatches]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,14 +16,35 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.timing import observers, sampling
-from warpwatch.timing.checks import shape_key, sharing_key
-from warpwatch.timing.prefetch import SHAPES_AHEAD
-from warpwatch.timing.stopping import choose_rounds, of_samples
-from warpwatch.timing.timer import kernel_seconds, note
+from warpwatch.timing.inputs import SHAPES_AHEAD, shape_key, sharing_key
+from warpwatch.timing.stopping import of_samples
+from warpwatch.timing.timer import kernel_seconds
 
 PILOT_SAMPLES = 3
+MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve
 WARM_UP_SHARE = 1 / 3  # of a case's time, at most
-CONFIRM_WARM_UP = 0.1  # seconds, at most, where a case is measured again
+_played: list[float] = []  # samples that pytest-benchmark was given, in seconds
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Number of samples at a moment. The difference of two readings is the sum of the samples between, in seconds.
+
+    A difference of times since a far epoch would lose the precision of CUDA's float32 milliseconds.
+    """
+
+    count: int
+
+    def __sub__(self, earlier: Reading) -> float:
+        return math.fsum(_played[earlier.count : self.count])
+
+
+def read() -> Reading:
+    """Return a reading: the timer function of pytest-benchmark, which subtracts that before a round from that after.
+
+    What it times is ``Measured.sample``, which plays back a sample.
+    """
+    return Reading(len(_played))
 
 
 @dataclass(frozen=True)
@@ -70,9 +92,8 @@ class Measured:
         if not self.pending:
             self.pending = self.take(self.before)
             self.before += self.pending
-        seconds = self.pending.pop(0)
-        note(seconds)
-        return seconds
+        _played.append(self.pending.pop(0))
+        return _played[-1]
 
     def take_for_rounds(self) -> None:
         """Take all samples of this process now, for the rounds to come: their number is that of the rounds.
@@ -137,14 +158,19 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
         if budget.warm_up:
             worker.call(sampling.warm_up, kind, budget.seconds * WARM_UP_SHARE)
         worker.call(observers.begin)
-    cost = take_pilot(measured, budget)
+    cost = _take_pilot(measured, budget)
     left = budget.seconds - (time.perf_counter() - begin)
-    measured.rounds = measured.most = choose_rounds(left, cost, budget.rounds)
+    measured.rounds = measured.most = _choose_rounds(left, cost, budget.rounds)
     measured.fewest = measured.rounds if kind == "host" else budget.rounds
     return measured
 
 
-def take_pilot(measured: Measured, budget: Budget) -> float:
+def _choose_rounds(seconds: float, cost: float, fewest: int) -> int:
+    """Return how many rounds of ``cost`` seconds fit: at least ``fewest``, else at most MOST_ROUNDS."""
+    return max(fewest, min(MOST_ROUNDS, int(seconds / cost)))
+
+
+def _take_pilot(measured: Measured, budget: Budget) -> float:
     """Take a few first samples, and return the seconds that each took of wall time.
 
     They count as samples where the GPU was warmed up before. Those of the host do not: its caches are still cold.
@@ -184,31 +210,16 @@ class Again:
     progress: Callable[[int, int], None]
     broken: dict[str, str]
 
-
-def remeasure(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]]:
-    """Measure cases again in a fresh process, and return their samples in seconds by case id.
-
-    Cases that share inputs follow each other. Those beside which others were at work on the GPU are left out.
-    """
-    take_next_process(chosen[0].kernel.worker)
-    samples, ordered = {}, sorted(chosen, key=lambda measured: sharing_key(measured.case))
-    cases = [measured.case for measured in ordered]
-    for done, measured in enumerate(ordered, 1):
-        call, name = measured.kernel.worker.call, measured.case.id
-        try:
-            announce_next(measured.kernel.worker, measured.case, cases[done:], reference=False)
-            call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
-            call(sampling.settle)
-            call(sampling.begin_ahead)
-            call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
-            taken = measured.take_all()
-            measured.check_last_result()
-            if not call(sampling.read_clock).others:
-                samples[name] = taken
-        except (DeviceError, WrongResult) as error:
-            again.broken[name] = f"measured again in a fresh process: {error}"
-        again.progress(done, len(chosen))
-    return samples
+    def each(self, cases: Mapping[str, Measured], measure: Callable[[str], object]) -> None:
+        """Measure cases in the current process, one after the other. ``measure``: is called with the id of each."""
+        later = [measured.case for measured in cases.values()]
+        for done, (name, measured) in enumerate(cases.items(), 1):
+            try:
+                announce_next(measured.kernel.worker, measured.case, later[done:], reference=False)
+                measure(name)
+            except (DeviceError, WrongResult) as error:
+                self.broken[name] = f"measured again in a fresh process: {error}"
+            self.progress(done, len(cases))
 
 
 def take_next_process(worker: Worker) -> None:

@@ -63,14 +63,12 @@ class Clocks:
     def __init__(self, pci_bus_id: str) -> None:
         self._nvml: Any = None
         self._in_vain = False
-        try:
+        with contextlib.suppress(Exception):  # without NVML or the right to use it, times are measured all the same
             import pynvml  # noqa: PLC0415  # the import loads the driver's library
 
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
             self._nvml = pynvml
-        except Exception:  # without NVML or the right to use it, times are measured all the same
-            return
 
     def read(self) -> Clock:
         """Read the clock and its throttle reasons."""
@@ -110,13 +108,13 @@ class Clocks:
     @functools.cached_property
     def highest(self) -> int:  # cached, because the question takes 2 ms
         """The highest SM clock in MHz, or 0 where unknown."""
-        if self._nvml is None:
-            return 0
-        return int(self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_SM))
+        nvml = self._nvml
+        return 0 if nvml is None else int(nvml.nvmlDeviceGetMaxClockInfo(self._handle, nvml.NVML_CLOCK_SM))
 
     def remarks(self) -> list[str]:
-        """Return what of the GPU's settings a reader of times must know."""
-        return [] if self._nvml is None else remarks(self._nvml, self._handle)
+        """Return what of the GPU's settings and of the host's load a reader of times must know, a sentence each."""
+        settings = [] if self._nvml is None else remarks(self._nvml, self._handle)
+        return settings + host_remarks(os.getloadavg()[0], len(os.sched_getaffinity(0)))
 
     @property
     def uuid(self) -> str:
@@ -173,19 +171,13 @@ def remarks(nvml: Any, handle: Any) -> list[str]:
     return sentences
 
 
-def host_remark(load: float | None = None, cores: int | None = None) -> str:
-    """Say that more is at work on the host than it has cores for; empty where it is not.
-
-    ``load``, ``cores``: those of this machine, unless given.
-    """
-    busy = os.getloadavg()[0] if load is None else load
-    here = len(os.sched_getaffinity(0)) if cores is None else cores
-    if busy <= here:
-        return ""
-    return (
-        f"the host is busy (load {busy:.1f} on {here} cores): holds may run into their limit, and times of "
+def host_remarks(load: float, cores: int) -> list[str]:
+    """Return a sentence where more is at work on the host than it has cores for."""
+    remark = (
+        f"the host is busy (load {load:.1f} on {cores} cores): holds may run into their limit, and times of "
         "calls and of serial kernels vary; end other work"
     )
+    return [remark] * (load > cores)
 
 
 def at_work(nvml: Any, handle: Any) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 NVML says that a power cap is at work for 0.36 to 0.46 s after the last launch that drew too much, while the SM clock is
 back within 1.5 % of its highest after 0.05 to 0.13 s (an H100; 0.25 to 1 s of float64 products, see
-tests/timing/after_a_cap.py).
+tools/after_a_cap.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PairSamples:
     old, new
         Seconds, two samples of each side a turn.
     clocks
-        NVML's before and after the samples, with the exception of ``record_clocks``.
+        NVML's before and after the samples, with the exception of ``with_clocks``.
     cycles
         Wait of the new side.
     thrown_away
@@ -71,12 +71,39 @@ class PairSamples:
     @property
     def log_cycles(self) -> float | None:
         """Natural logarithm of the ratio of cycles new/old in this process; None where the clock was not read."""
-        return log_ratio_in_cycles((self.old, self.new), self.mhz)
+        if not self.has_clocks:
+            return None
+        sides = zip((self.old, self.new), self.mhz, strict=True)
+        old, new = ([seconds * mhz for seconds, mhz in zip(*side, strict=True)] for side in sides)
+        return log_ratio(old, new)
 
     @property
     def log(self) -> float:
         """Natural logarithm of the time ratio new/old in this process."""
         return log_ratio(self.old, self.new)
+
+    def with_clocks(self, later: Clock, highest: int) -> PairSamples:
+        """Return the samples with their clocks as they are recorded, and whether they keep the clock down.
+
+        So far ``clocks`` are NVML's before and after the samples. Those are recorded, with one exception: NVML may tell
+        before the first sample of a power cap that is over. Where it did, and the clocks beside the samples were high
+        and steady, the clocks are those of the first and the last samples, and the cap is not among their reasons.
+        ``later``: NVML's clock after the last results were checked, because NVML says up to 0.1 s late that the clock
+        is kept down. ``highest``: the GPU's highest SM clock in MHz.
+        """
+        before, after = self.clocks
+        ends = (slice(END_SAMPLES), slice(-END_SAMPLES, None))
+        first, last = (statistics.median(mhz for side in self.mhz for mhz in side[end]) for end in ends)
+        # A power cap that NVML told of before the pair, and tells of without a break, says nothing of the pair.
+        inherited = {POWER_CAP} & {*before.throttle} & {*after.throttle}
+        down = bool({*after.throttle, *later.throttle} - inherited)
+        down = down or (not before.throttle and last < LEAST_CLOCK * before.mhz)
+        if POWER_CAP not in before.throttle:
+            return replace(self, keeps_clock_down=down)
+        down = down or (POWER_CAP in later.throttle and last < STEADY_CLOCK * highest)
+        if is_steady(*self.mhz, highest):
+            before, after = _measured(before, first), _measured(after, last)
+        return replace(self, clocks=(before, after), keeps_clock_down=down)
 
 
 def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
@@ -92,56 +119,10 @@ def log_ratio(old: Sequence[float], new: Sequence[float]) -> float:
     return float(np.median((turns[first] + turns[second]) / 2))
 
 
-def log_ratio_in_cycles(times: Sides, clocks: Sides) -> float | None:
-    """Return as ``log_ratio``, of cycles: samples of the old and the new side times the clocks in MHz beside them.
-
-    None where clocks are missing.
-    """
-    if any(len(own) != len(samples) for own, samples in zip(clocks, times, strict=True)):
-        return None
-    old, new = ([t * mhz for t, mhz in zip(*side, strict=True)] for side in zip(times, clocks, strict=True))
-    return log_ratio(old, new)
-
-
-def record_clocks(pairs: PairSamples, later: Clock, highest: int) -> PairSamples:
-    """Return a pair with its clocks as they are recorded, and whether it keeps the clock down.
-
-    ``pairs``: with NVML's clocks before and after the samples. Those are recorded, with one exception: NVML may tell
-    before the first sample of a power cap that is over. Where it did, and the clocks beside the samples were high and
-    steady, the clocks are those of the first and the last samples, and the cap is not among their reasons. ``later``:
-    NVML's clock after the last results were checked, because NVML says up to 0.1 s late that the clock is kept down.
-    ``highest``: the GPU's highest SM clock in MHz.
-    """
-    if not pairs.has_clocks:
-        return pairs
-    before, after = pairs.clocks
-    first, last = (_median(pairs, part) for part in (slice(END_SAMPLES), slice(-END_SAMPLES, None)))
-    down = _is_kept_down(before, after, later) or (not before.throttle and last < LEAST_CLOCK * before.mhz)
-    if POWER_CAP not in before.throttle:
-        return replace(pairs, keeps_clock_down=down)
-    down = down or (POWER_CAP in later.throttle and last < STEADY_CLOCK * highest)
-    if is_steady(*pairs.mhz, highest):
-        before, after = _measured(before, first), _measured(after, last)
-    return replace(pairs, clocks=(before, after), keeps_clock_down=down)
-
-
 def is_steady(old: Sequence[float], new: Sequence[float], highest: int) -> bool:
     """Tell whether the clocks in MHz beside the samples of both sides were high, steady, and alike on both sides."""
     both, apart = [*map(round, old), *map(round, new)], statistics.fmean(new) / statistics.fmean(old) - 1
     return min(both) >= STEADY_CLOCK * max(*both, highest) and abs(apart) <= SIDES_APART
-
-
-def _is_kept_down(before: Clock, after: Clock, later: Clock) -> bool:
-    """Tell whether NVML says of a pair that it keeps the clock down.
-
-    A power cap that NVML told of before the pair, and tells of without a break, says nothing of the pair.
-    """
-    inherited = {POWER_CAP} if POWER_CAP in before.throttle and POWER_CAP in after.throttle else set()
-    return bool({*after.throttle, *later.throttle} - inherited)
-
-
-def _median(pairs: PairSamples, part: slice) -> float:
-    return statistics.median(mhz for side in pairs.mhz for mhz in side[part])
 
 
 def _measured(clock: Clock, megahertz: float) -> Clock:

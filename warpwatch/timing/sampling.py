@@ -19,19 +19,8 @@ from warpwatch.devices.machine import GuardedArray, in_order
 from warpwatch.devices.runner import Loaded, captured_stdout, load
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers
-from warpwatch.timing.checks import (
-    Shared,
-    are_right,
-    check_fresh_launch,
-    check_last_result,
-    check_result,
-    host_bytes,
-    is_intact,
-    share,
-    sharing_key,
-)
-from warpwatch.timing.nvml import LEAST_CLOCK, Clock, host_remark
-from warpwatch.timing.prefetch import Ahead
+from warpwatch.timing.checks import are_right, check_fresh_launch, check_last_result, check_result
+from warpwatch.timing.inputs import Inputs, Shared, sharing_key
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
 
@@ -41,17 +30,17 @@ class State:
     """State of the worker process between two calls.
 
     ``loaded``: the prepared case, once for each copy of its arrays. ``fingerprint``: of its right result, where this
-    process has checked it. ``launched``: the copies that hold a sample's result. ``printed``: the lines of the last
-    sample, where the kernel prints. ``turn``: how many samples were taken. ``ahead``: makes what a later case needs.
+    process has checked it. ``launched``: what took the last sample on each copy, in the order of these samples.
+    ``printed``: the lines of the last sample, where the kernel prints. ``turn``: how many samples were taken.
+    ``inputs``: of this case and of later ones.
     """
 
-    shared: Shared | None = None
     loaded: tuple[Loaded, ...] = ()
     fingerprint: int | None = None
-    launched: set[int] = field(default_factory=set)
+    launched: dict[int, Loaded] = field(default_factory=dict)
     printed: tuple[str, ...] = ()
     turn: int = 0
-    ahead: Ahead = field(default_factory=Ahead)
+    inputs: Inputs = field(default_factory=Inputs)
 
 
 # Wall seconds for the samples of one call. A call costs 0.08 ms (H200's host), a fifth of a short kernel's sample.
@@ -82,7 +71,7 @@ def begin_case(case: Case, image: Path, checking_image: Path | None, *, check: b
     ``check``: with its right results. Raises WrongResult or DeviceError.
     """
     release(keep=sharing_key(case))
-    shared = share_inputs(case, reference=check)
+    shared = state.inputs.share(case, reference=check)
     if check and checking_image not in (None, image):
         loaded = load(machine(case.variant.on_host), case, checking_image, shared.copies[0])
         try:
@@ -97,17 +86,18 @@ def finish(fingerprint: int | None) -> int | None:
 
     ``fingerprint``: that of a right result, where another process has found it. Raises WrongResult or DeviceError.
     """
-    assert state.shared
+    shared, first = state.inputs.shared, state.loaded[0]
+    assert shared
     known = state.fingerprint if state.fingerprint is not None else fingerprint
-    launched = [state.loaded[copy] for copy in sorted(state.launched)]
-    if not are_right(launched, state.shared, [known] * len(launched)):
+    launched = [*state.launched.values()]
+    if not are_right(launched, shared, [known] * len(launched)):
         for loaded in launched:
-            check_last_result(loaded, state.shared, known, state.printed)
-    if not state.loaded[0].case.variant.on_host:  # there each sample was of a fresh launch
+            check_last_result(loaded, shared, known, state.printed)
+    if not first.case.variant.on_host:  # there each sample was of a fresh launch
         assert known is not None
-        check_fresh_launch(state.loaded[0], state.shared, known)
+        check_fresh_launch(first, shared, known)
     elif not state.launched:  # no sample was taken, which would have been checked
-        check_result(state.loaded[0], state.shared)
+        check_result(first, shared)
     return known
 
 
@@ -134,47 +124,21 @@ def release(keep: tuple[object, ...] | None = None) -> None:
         loaded.free_own()
     state.loaded, state.fingerprint, state.printed = (), None, ()
     state.launched.clear()
-    if state.shared and state.shared.key != keep:
-        state.shared.free()
-        state.shared = None
-
-
-def share_inputs(case: Case, reference: bool = True) -> Shared:
-    """Return the inputs of a case, with its right results if ``reference`` is true.
-
-    They are those of the last case where both can share them and that case has not changed them.
-    """
-    kept = state.shared
-    same = kept is not None and kept.key == sharing_key(case) and (kept.right is not None or not reference)
-    # It is checked that a call does not wait for the GPU, so that nothing may delay it; ``begin_ahead`` says the rest.
-    if case.variant.call or case.variant.on_host or case.family.prints:
-        state.ahead.wait()
-    if kept is not None and same and is_intact(kept):
-        return kept
-    release()
-    where = machine(case.variant.on_host)
-    state.ahead.make_room(case, reference, host_bytes(where, case))
-    try:
-        state.shared = share(where, case, reference, state.ahead.take)
-    except BaseException:
-        state.ahead.forget(case, reference)  # it may have failed before it took anything
-        raise
-    return state.shared
+    state.inputs.release(keep)
 
 
 def announce(cases: Sequence[Case], reference: bool = True) -> None:
     """Name cases that come later, with other inputs. ``reference``: their results will be compared with NumPy."""
-    state.ahead.announce(cases, reference)
+    state.inputs.announce(cases, reference)
 
 
 def begin_ahead() -> None:
     """Begin to prepare the announced cases, while samples of this one are taken.
 
-    Nothing begins where the times are the host's, or where the kernel prints, because what a reference prints would be
-    among its lines.
+    Nothing begins where the times are the host's, or where the kernel prints: ``Inputs.share`` says why.
     """
     if gpu().info.has_gpu_clock and not any(loaded.case.family.prints for loaded in state.loaded):
-        state.ahead.begin(gpu())
+        state.inputs.begin(gpu())
 
 
 @functools.cache
@@ -208,8 +172,7 @@ def sample(kind: str) -> tuple[float, int]:
     """
     copy = state.turn % len(state.loaded)
     state.turn += 1
-    state.launched.add(copy)
-    return sample_of(state.loaded[copy], timer_of(kind))
+    return sample_of(state.loaded[copy], copy, timer_of(kind))
 
 
 def take_samples(kind: str, fewest: int, most: int, before: Sequence[float] = ()) -> list[tuple[float, int]]:
@@ -225,12 +188,14 @@ def take_samples(kind: str, fewest: int, most: int, before: Sequence[float] = ()
     return taken
 
 
-def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
-    """Take one sample of a loaded case; return the same as ``sample``.
+def sample_of(loaded: Loaded, copy: int, timer: Timer) -> tuple[float, int]:
+    """Take one sample of what is loaded on a copy of the arrays; return the same as ``sample``.
 
     On the host results are poisoned before each sample, where nobody compares times: so the last one shows whatever a
     check would find, without a launch before the samples and one after them, each of which may take seconds.
     """
+    state.launched.pop(copy, None)
+    state.launched[copy] = loaded
     before, restore = timer.timeouts, loaded.restore
     if isinstance(timer, HostTimer):
         restore = in_order((loaded.poison, loaded.restore))
@@ -244,7 +209,7 @@ def sample_of(loaded: Loaded, timer: Timer) -> tuple[float, int]:
     return seconds, timer.timeouts - before
 
 
-def read_clock() -> Clock:
+def read_clock() -> nvml.Clock:
     """Read the SM clock and the throttle reasons of the GPU."""
     return nvml.clocks().read()
 
@@ -259,7 +224,7 @@ def settle(is_up: Callable[[], bool] | None = None) -> None:
     nvml.clocks().settle(is_up)
 
 
-def warm_up(kind: str, seconds: float) -> Clock:
+def warm_up(kind: str, seconds: float) -> nvml.Clock:
     """Launch for at most ``seconds``, until the SM clock is near its highest or no longer rises within 2 ms.
 
     Returns the clock at the end.
@@ -271,7 +236,7 @@ def warm_up(kind: str, seconds: float) -> Clock:
         while time.perf_counter() - step < 0.002:
             sample(kind)
         before, clock = clock, read_clock()
-        up = clock.mhz >= LEAST_CLOCK * nvml.clocks().highest or clock.mhz <= before.mhz
+        up = clock.mhz >= nvml.LEAST_CLOCK * nvml.clocks().highest or clock.mhz <= before.mhz
         if up or time.perf_counter() - begin > seconds:
             return clock
 
@@ -300,5 +265,5 @@ def describe_gpu(cold: bool, measures: bool = True) -> dict[str, Any]:
         "cache": "cold" if cold else "warm",
         **measured,
         "note": device.info.note,
-        "remarks": [*clocks.remarks(), *filter(None, [host_remark()])] if device.info.has_gpu_clock else [],
+        "remarks": clocks.remarks() if device.info.has_gpu_clock else [],
     }

@@ -25,27 +25,18 @@ from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import Loaded, load, load_with
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers, sampling
-from warpwatch.timing.checks import (
-    Shared,
-    are_right,
-    check_fresh_launch,
-    check_last_result,
-    check_result,
-    is_intact,
-    restore,
-)
-from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.delayed import VARIABLES
-from warpwatch.timing.nvml import STEADY_CLOCK
-from warpwatch.timing.pair_samples import PairSamples, record_clocks
+from warpwatch.timing.checks import are_right, check_fresh_launch, check_last_result, check_result
+from warpwatch.timing.inputs import Shared
+from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.stopping import MOST_TURNS, Stopping, of_turns
-from warpwatch.timing.timer import GpuTimer
+from warpwatch.timing.timer import ClockStamps, GpuTimer
 
 # Scrubs between two stamps, which take some 0.3 ms on an H100: GPUs may count nanoseconds in steps of a microsecond.
 SCRUBS = 8
 # A sample this long, in seconds, has its clock read by stamps, which take 20 µs of the host and no time of the sample:
 # what draws so much power that the clock is kept down runs longer.
 STAMPED_SECONDS = 100e-6
+VARIABLES = ("warpwatch_cycles", "warpwatch_blocks")  # of a kernel that waits (compare/self_check.py)
 LOADING = (CompileError, IndexError, TypeError)  # raised where a revision's kernels do not fit its arguments
 
 
@@ -55,7 +46,7 @@ class OtherSideFailed(DeviceError):
 
 @dataclass(frozen=True)
 class Delay:
-    """Wait of the new side of two delayed kernels (warpwatch/timing/delayed.py), as a share of the old side's time.
+    """Wait of the new side of two delayed kernels (compare/self_check.py), as a share of the old side's time.
 
     ``cycles``: that wait in GPU cycles, where an earlier process has found it; otherwise 0.
     """
@@ -106,9 +97,9 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     facts = sampling.describe(new[0], len(shared.copies), cold=plan.kind == "cold") if plan.check else {}
     pairs = replace(_sample_both(both, plan), facts=facts, fingerprints=fingerprints)
     if fingerprints:
-        _check_last_of_both(both, shared, fingerprints, len(pairs.old) // 2)
+        _check_last_of_both(both, shared, fingerprints)
     if pairs.has_clocks:
-        pairs = record_clocks(pairs, sampling.read_clock(), nvml.clocks().highest)
+        pairs = pairs.with_clocks(sampling.read_clock(), nvml.clocks().highest)
     observed = observers.launch_sides(plan.observers, both)
     facts |= {name: statistics.fmean(values) for name, (_, values) in observed.items()}
     return replace(pairs, beside={**pairs.beside, **observed})
@@ -197,27 +188,26 @@ def _blaming(is_new: bool, also: tuple[type[Exception], ...] = ()) -> Iterator[N
         raise
 
 
-def _check_last_of_both(
-    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: tuple[int, int], turns: int
-) -> None:
+def _check_last_of_both(pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: tuple[int, int]) -> None:
     """Compare the results of the last samples, and of one more launch of each side. Raises as ``_check_both`` does.
 
     Both sides write to the same arrays, and nothing can be poisoned between their samples. So a side that no longer
     writes is found by the launch after them, whose result starts as poison.
     """
-    case, copies = pairs[0][1].case, range(len(pairs))
-    sides = [_last_is_new(copy, turns, len(pairs)) for copy in copies]
-    right = [fingerprints[is_new] for is_new in sides]
-    spoilt = False
-    if not are_right([pairs[copy][sides[copy]] for copy in copies], shared, right):
+    case, launched, spoilt = pairs[0][1].case, sampling.state.launched, False
+    sides = {copy: loaded is pairs[copy][True] for copy, loaded in launched.items()}  # true for the new one
+    if not are_right([*launched.values()], shared, [fingerprints[is_new] for is_new in sides.values()]):
         own = [array for _, new in pairs for array in new.own.values()]
-        spoilt = not is_intact(shared) or any(array.overrun() for array in own)
+        spoilt = not shared.is_intact() or any(array.overrun() for array in own)
         if spoilt:  # by one of the two sides: the launches below show which
-            restore(shared, case)
+            shared.restore(case)
             for array in own:
                 array.clear()
         else:
-            _check_last_samples(pairs, shared, fingerprints, turns)
+            # Printed lines are kept of the very last sample alone.
+            for copy in [*sides][-1:] if case.family.prints else sides:
+                with _blaming(sides[copy]):
+                    check_last_result(launched[copy], shared, fingerprints[sides[copy]], sampling.state.printed)
     for is_new in (True, False):
         with _blaming(is_new):
             check_fresh_launch(pairs[0][is_new], shared, fingerprints[is_new])
@@ -226,27 +216,6 @@ def _check_last_of_both(
             f"{case.id}: one of the two sides wrote outside its result while they were timed, and launched once more "
             "neither does"
         )
-
-
-def _check_last_samples(
-    pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: tuple[int, int], turns: int
-) -> None:
-    last, case = (turns - 1) % len(pairs), pairs[0][1].case
-    # Printed lines are kept of the very last sample alone.
-    for copy in [last] if case.family.prints else range(len(pairs)):
-        is_new = _last_is_new(copy, turns, len(pairs))
-        with _blaming(is_new):
-            check_last_result(pairs[copy][is_new], shared, fingerprints[is_new], sampling.state.printed)
-
-
-def _last_is_new(copy: int, turns: int, copies: int) -> bool:
-    """Say whether the last sample on a copy was the new side's: each turn ends with the side that it began with."""
-    return _begins_new(copy, (turns - 1 - copy) // copies)
-
-
-def _begins_new(copy: int, repetition: int) -> bool:
-    """Say whether a turn begins with the new side: alternately over the copies, and over the turns of each copy."""
-    return (copy + repetition) % 2 == 1
 
 
 def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
@@ -281,7 +250,7 @@ def _takes_long(loaded: Loaded, plan: Plan) -> bool:
     """Take a sample, and tell whether it is so long that the clock beside each of them is to be read."""
     if not gpu().info.has_gpu_clock:
         return False
-    return sampling.sample_of(loaded, sampling.timer_of(plan.kind))[0] >= STAMPED_SECONDS
+    return sampling.sample_of(loaded, 0, sampling.timer_of(plan.kind))[0] >= STAMPED_SECONDS
 
 
 @functools.cache
@@ -303,7 +272,7 @@ def _is_clock_up(kind: str) -> bool:
     for _ in range(SCRUBS):
         timer.scrub()
     stamps.stamp()
-    return min(stamps.megahertz(), default=0.0) >= STEADY_CLOCK * nvml.clocks().highest
+    return min(stamps.megahertz(), default=0.0) >= nvml.STEADY_CLOCK * nvml.clocks().highest
 
 
 def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | None = None) -> PairSamples:
@@ -311,7 +280,7 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | 
     timer, order = sampling.timer_of(plan.kind), list[bool]()  # of the samples, true for the new side's
 
     def sample(copy: int, is_new: bool) -> tuple[float, int]:
-        return sampling.sample_of(pairs[copy][is_new], timer)
+        return sampling.sample_of(pairs[copy][is_new], copy, timer)
 
     if stamps is None:
         return take_turns(sample, of_turns(plan.seconds), len(pairs))
@@ -339,8 +308,8 @@ def take_turns(sample: Callable[[int, bool], tuple[float, int]], rule: Stopping,
     times: dict[bool, list[float]] = {True: [], False: []}  # of the new side, of the old
     thrown_away = 0
     while not rule.is_finished:
-        copy, repetition = rule.count % copies, rule.count // copies
-        first = _begins_new(copy, repetition)
+        repetition, copy = divmod(rule.count, copies)
+        first = (copy + repetition) % 2 == 1  # alternately over the copies, and over the turns of each copy
         for is_new in (first, not first, not first, first):
             seconds, lost = sample(copy, is_new)
             times[is_new].append(seconds)

@@ -1,7 +1,7 @@
 """Decides when a process has taken enough samples: one rule with one interface, as nvbench's stopping criteria.
 
-Every loop that samples adds its logarithms to a ``Stopping`` and asks it: single samples (``of_samples``), and turns of
-two sides (``of_turns``), where both are in one process or each in its own.
+Every loop that samples adds its logarithms to a ``Stopping`` and asks it: single samples (``of_samples``), turns of two
+sides in one process (``of_turns``), and turns of a side in a process each (compare/apart.py).
 
 What a process shows of a kernel differs from process to process by 0.05 % above 100 µs and by more below (H200), so
 samples that are known better than that need no more. In 16 recorded runs on unchanged code, of 872 cases each, the
@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve
 PRECISE = 0.0003  # relative standard error of the mean of samples, as nvbench's stdrel
 FEWEST = 30  # samples from which their scatter is known
 
@@ -83,16 +82,10 @@ class Stopping:
         """True where no more values are needed."""
         if self.count < self.fewest or self.count % self.step:
             return False
-        return self.count >= self.most or self._is_precise() or self._is_out_of_time()
-
-    def _is_precise(self) -> bool:
-        return any(self.count >= known and self.error < error for known, error in self.precise)
-
-    def _is_out_of_time(self) -> bool:
-        if self.seconds == math.inf:
-            return False
+        is_precise = any(self.count >= known and self.error < error for known, error in self.precise)
         needed = (time.perf_counter() - self._begin) * (self.count + self.ahead) / self.count
-        return needed > self.seconds * (2 if self.error > self.noisy else 1)
+        is_late = needed > self.seconds * (2 if self.error > self.noisy else 1)
+        return self.count >= self.most or is_precise or is_late
 
 
 def of_samples(fewest: int, most: int, before: Iterable[float] = ()) -> Stopping:
@@ -114,13 +107,3 @@ def of_turns(seconds: float) -> Stopping:
         ahead=2,
         noisy=NOISY,
     )
-
-
-def of_turns_apart(seconds: float) -> Stopping:
-    """Return the rule for turns of two sides in a process each: what they scatter ends none of them early."""
-    return Stopping(fewest=FEWEST_TURNS, most=MOST_TURNS, step=2, seconds=seconds)
-
-
-def choose_rounds(seconds: float, cost: float, fewest: int) -> int:
-    """Return how many rounds of ``cost`` seconds fit: at least ``fewest``, else at most MOST_ROUNDS."""
-    return max(fewest, min(MOST_ROUNDS, int(seconds / cost)))

@@ -1,8 +1,19 @@
-"""Measures the GPU's own time of a launch, by CUDA events around it on a held stream, after a scrub of L2.
+"""Takes one sample: the GPU's own time of a launch, by CUDA events on a held stream, after a scrub of L2.
 
-The launch happens in the worker process, where a ``GpuTimer`` or a ``HostTimer`` takes the sample. pytest-benchmark
-calls ``read`` before and after a round and subtracts, which plays back a sample. The events themselves are the device's
-(``Device.time`` in devices/gpu.py), because that module alone calls PyCUDA.
+The way of a sample, whose steps are queued one after the other on one stream that waits for no other:
+
+1. restore: what an earlier launch changed in place gets its first values again;
+2. scrub: a kernel replaces what L2 holds, unless the cache is to be warm;
+3. hold: a kernel waits, so that nothing after it runs before all of it is queued;
+4. start: an event is recorded;
+5. launch: the kernels of the case, or its call;
+6. stop: a second event is recorded;
+7. release: the host ends the hold;
+8. synchronise: the host waits for the second event, and subtracts the first.
+
+``GpuTimer.sample`` does 1 and 2 and asks ``Device.time`` for 3 to 8 (devices/gpu.py, because that module alone calls
+PyCUDA), again where the hold ran into its limit. sampling.py chooses what is launched. Where the SM clock is read
+beside a sample (``ClockStamps``), a stamp comes before the first step and one after the last.
 """
 
 from __future__ import annotations
@@ -10,66 +21,34 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_file
-from warpwatch.devices.gpu import Device
+from warpwatch.devices.gpu import ONE, Device
 from warpwatch.devices.machine import DeviceError
 
-SHORTEST_ROUNDS = 200
+WARM_UP, SHORTEST_ROUNDS = 20, 200  # launches before the samples of the shortest times, and these
 ROUNDS = 101  # of the overhead
 SHORTEST = 32e-9  # seconds: the resolution of CUDA events, so that no kernel takes no time
-_samples: list[float] = []
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Number of samples at a moment. The difference of two readings is the sum of the samples between, in seconds.
-
-    A difference of times since a far epoch would lose the precision of CUDA's float32 milliseconds.
-    """
-
-    count: int
-
-    def __sub__(self, earlier: Reading) -> float:
-        return math.fsum(_samples[earlier.count : self.count])
-
-
-def read() -> Reading:
-    """Return a reading: the timer function that pytest-benchmark is given."""
-    return Reading(len(_samples))
-
-
-def note(seconds: float) -> None:
-    """Advance the timer by one sample."""
-    _samples.append(seconds)
+SLOT_BYTES = 16  # of a stamp: a time in nanoseconds and a count of cycles
 
 
 def nothing() -> None:
     """Do nothing: a kernel that changes none of its arrays needs nothing restored."""
 
 
-class Timer(Protocol):
-    """A timer that takes samples. ``timeouts``: samples that were discarded because the hold ran into its limit."""
-
-    timeouts: int
-
-    def sample(self, start: Callable[[], None], restore: Callable[[], None] = nothing) -> float:
-        """Return the seconds that one launch takes. ``restore`` is called before it, and is not timed."""
-
-
 class HostTimer:
     """Wall clock, for the serial variants. Caches are as ``restore`` leaves them."""
 
-    timeouts = 0
+    timeouts = 0  # of a hold: there is none
 
     def sample(self, start: Callable[[], None], restore: Callable[[], None] = nothing) -> float:
+        """Return the seconds that one launch takes. ``restore`` is called before it, and is not timed."""
         restore()
         begin = time.perf_counter()
         start()
@@ -79,7 +58,8 @@ class HostTimer:
 class GpuTimer:
     """Takes samples by ``Device.time``. Before each launch L2 is scrubbed (cold) or left as it is (warm).
 
-    ``scrub`` starts the kernel that replaces what L2 holds.
+    ``scrub`` starts the kernel that replaces what L2 holds. ``timeouts``: samples that were discarded because the hold
+    ran into its limit.
     """
 
     TRIES = 10
@@ -108,6 +88,7 @@ class GpuTimer:
         return self.kernel("scrub", launch, np.uint64(buffer), np.uint64(size // 16), np.uint64(self._buffer))
 
     def sample(self, start: Callable[[], None], restore: Callable[[], None] = nothing) -> float:
+        """Return the seconds that one launch takes, as ``HostTimer.sample`` does. Raises DeviceError."""
         for _ in range(self.TRIES):
             restore()
             if self._cold:
@@ -133,22 +114,62 @@ class GpuTimer:
         self._device.free(buffer)
         return statistics.median(cold) / statistics.median(warm)
 
+    def shortest_times(self, side: int = 256) -> dict[str, list[float]]:
+        """Sample the shortest times there are: an empty kernel, and a float32 copy of ``side`` squared elements."""
+        count = side * side
+        arguments = (np.uint64(self.zeros(4 * count)), np.uint64(self.zeros(4 * count)), np.uint64(count))
+        launches = {
+            "empty kernel": self.kernel("empty", ONE),
+            f"copy {side}x{side}": self.kernel("copy", Launch((-(-count // 256), 1, 1), (256, 1, 1)), *arguments),
+        }
+        return {
+            name: [self.sample(start) for _ in range(WARM_UP + SHORTEST_ROUNDS)][WARM_UP:]
+            for name, start in launches.items()
+        }
 
-def shortest_times(timer: GpuTimer, side: int = 256) -> dict[str, Sequence[float]]:
-    """Sample the shortest times there are: an empty kernel, and a float32 copy of ``side`` squared elements."""
-    one, count = (1, 1, 1), side * side
-    to, source = timer.zeros(4 * count), timer.zeros(4 * count)
-    arguments = (np.uint64(to), np.uint64(source), np.uint64(count))
-    launches = {
-        "empty kernel": timer.kernel("empty", Launch(one, one)),
-        f"copy {side}x{side}": timer.kernel("copy", Launch((-(-count // 256), 1, 1), (256, 1, 1)), *arguments),
-    }
-    taken: dict[str, Sequence[float]] = {}
-    for name, start in launches.items():
-        for _ in range(20):
-            timer.sample(start)
-        taken[name] = [timer.sample(start) for _ in range(SHORTEST_ROUNDS)]
-    return taken
+
+Timer: TypeAlias = GpuTimer | HostTimer
+
+
+class ClockStamps:
+    """Reads the mean SM clock of a sample on the GPU itself, by stamps before and after it, as NVIDIA's nvbench does.
+
+    NVML says what the clock is at a moment, and a power cap changes it many times a second. A stamp is a small kernel
+    outside the events, so that it is no part of a time. On an H200 eight clocks over a millisecond differed by 0.003 %.
+    """
+
+    def __init__(self, device: Device, most: int) -> None:
+        """Take up to ``most`` stamps on a device's stream."""
+        self._device, self._most = device, most
+        image = compile_file(Path(__file__).with_name("clock_stamps.cu"), {}, device.info.timing_target)
+        self._function = device.load(image.path, "stamp")
+        self._slots = device.allocate(most * SLOT_BYTES)
+        self._launch = Launch((device.info.multiprocessors, 1, 1), ONE.block)
+        self._starts: list[Callable[[], None]] = []  # one for each slot that was ever used
+        self._used = 0
+
+    def clear(self) -> None:
+        """Forget all stamps."""
+        self._device.fill(self._slots, self._most * SLOT_BYTES, 0)
+        self._used = 0
+
+    def stamp(self) -> None:
+        """Queue a stamp."""
+        if self._used == len(self._starts):
+            slot = np.uint64(self._slots + self._used * SLOT_BYTES)
+            self._starts.append(self._device.launcher(self._function, self._launch, (slot,)))
+        self._starts[self._used]()
+        self._used += 1
+
+    def megahertz(self) -> tuple[float, ...]:
+        """Return the mean clock between the first two stamps, the next two, and so on; empty where one is missing."""
+        stamps = np.zeros((self._most, SLOT_BYTES // 8), np.uint64)
+        self._device.read(self._slots, stamps)
+        used = stamps[: self._used]
+        passed = (used[1::2] - used[::2]).astype(float)
+        if not self._used or not used.all() or not (passed > 0).all():  # a slot that nothing was written to
+            return ()
+        return tuple(round(cycles / nanoseconds * 1e3, 2) for nanoseconds, cycles in passed.tolist())
 
 
 def measure_overhead(device: Device) -> float:

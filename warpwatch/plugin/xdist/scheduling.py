@@ -23,7 +23,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import sound
 from warpwatch.catalogue.variants import Variant
 from warpwatch.plugin.cases import parameter_in, parameter_of
-from warpwatch.timing.checks import sharing_key
+from warpwatch.timing.inputs import sharing_key
 
 # For the order of cases alone: what one core computes and moves in a second, at the reference and its comparison, and
 # how long samples take on a GPU.

@@ -16,8 +16,9 @@ from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.history import LONG_AGO, Step, find_steps
+from warpwatch.compare.reference import on_gpu
 from warpwatch.compare.saved_self_check import Checked, path_of, read
-from warpwatch.compare.saved_verdicts import Verdicts, on_gpu, verdicts_of
+from warpwatch.compare.saved_verdicts import Verdicts, verdicts_of
 from warpwatch.report.ladder import share
 from warpwatch.report.tables import kernel_times
 from warpwatch.runs.files import run_files
@@ -280,7 +281,7 @@ def _with_history(newest: RunRecord, nights: Sequence[RunRecord]) -> tuple[list[
 
 def _common_effects(nights: Sequence[RunRecord]) -> list[ProcessEffect]:
     """Estimate what each run did to every case, against the mean of all runs."""
-    times = [{name: timed.samples[0] for name, timed in on_gpu(run)} for run in nights]
+    times = [{name: timed.samples[0] for name, timed in on_gpu(run).items()} for run in nights]
     shared = set.intersection(*map(set, times)) if times else set()
     centre = mean_of([{name: run[name] for name in run if name in shared} for run in times])
     return [process_effect(centre, run) for run in times]

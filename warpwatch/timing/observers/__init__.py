@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from warpwatch.devices.runner import Loaded
-from warpwatch.timing.observers.clock import Clock, Overhead
 from warpwatch.timing.observers.energy import Energy
-from warpwatch.timing.observers.observer import Facts, Observer
+from warpwatch.timing.observers.observer import Clock, Facts, Observer, Overhead
 from warpwatch.timing.pair_samples import Sides
 
 OBSERVERS: tuple[Observer, ...] = (Overhead(), Clock(), Energy())
@@ -43,14 +43,12 @@ def launch(asked: Collection[str], copies: Sequence[Loaded]) -> dict[str, object
 
 def launch_sides(asked: Collection[str], both: Sequence[tuple[Loaded, Loaded]]) -> dict[str, Sides]:
     """Return the same of both sides of a pair."""
-    facts = (observer.launch_sides(both) for observer in _asked(asked, both[0][1]))
-    return {name: sides for recorded in facts for name, sides in recorded.items()}
+    return _joined(observer.launch_sides(both) for observer in _asked(asked, both[0][1]))
 
 
-def _asked(asked: Collection[str], loaded: Loaded) -> Iterator[Observer]:
-    observers = (BY_OPTION[option] for option in asked)
-    return (observer for observer in observers if not observer.leaves_out(loaded.case))
+def _asked(asked: Collection[str], loaded: Loaded) -> list[Observer]:
+    return [observer for option in asked if not (observer := BY_OPTION[option]).leaves_out(loaded.case)]
 
 
-def _joined(facts: Iterable[Facts]) -> dict[str, object]:
+def _joined(facts: Iterable[Facts]) -> dict[str, Any]:
     return {name: value for recorded in facts for name, value in recorded.items()}

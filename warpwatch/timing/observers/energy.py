@@ -13,8 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from warpwatch.catalogue.arrays import Role
 from warpwatch.catalogue.cases import Case
@@ -37,19 +36,15 @@ QUIET_SHARE = 0.9  # of the shortest time between two steps, in which no other i
 LONGEST_STEP = 2.0  # seconds without a step of the counter, after which none is expected
 
 
+# Queues a batch of launches, and returns a function that says whether the GPU has ended them.
+Queue: TypeAlias = Callable[[], Callable[[], bool]]
+
+
 class LaunchEnergy(NamedTuple):
     """Energy of a launch in joules, and the mean power in watts."""
 
     joules: float
     watts: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Launches that are queued at once. ``queue`` returns a function that says whether the GPU has ended them."""
-
-    queue: Callable[[], Callable[[], bool]]
-    launches: int
 
 
 class Steps:
@@ -74,7 +69,8 @@ class Steps:
 
 
 def measure(
-    batch: Batch,
+    queue: Queue,
+    launches: int,
     read: Callable[[], float],
     *,
     seconds: float,
@@ -82,21 +78,21 @@ def measure(
     patience: float,
     now: Callable[[], float] = time.perf_counter,
 ) -> LaunchEnergy:
-    """Queue batches until a counter of joules has stepped over at least ``seconds``; ``read`` reads it.
+    """Queue batches of so many launches until a counter of joules has stepped over at least ``seconds``.
 
-    The slope of its steps is the power, that of the ends of batches the time of a launch. ``run_up``: seconds before
-    the first step that counts. ``patience``: seconds that a batch may take. Raises DeviceError where one takes longer,
-    and where the counter does not step.
+    ``read`` reads the counter. The slope of its steps is the power, that of the ends of batches the time of a launch.
+    ``run_up``: seconds before the first step that counts. ``patience``: seconds that a batch may take. Raises
+    DeviceError where one takes longer, and where the counter does not step.
     """
     begin = ended = now()
     counter = Steps(read, now)
-    queued = deque([batch.queue(), batch.queue()])
+    queued = deque([queue(), queue()])
     steps: list[tuple[float, float]] = []  # moments and joules
     ends: list[float] = []  # of batches
     while len(steps) < FEWEST or len(ends) < FEWEST or steps[-1][0] - steps[0][0] < seconds:
         if queued[0]():
             queued.popleft()
-            queued.append(batch.queue())
+            queued.append(queue())
             ended = now()
             ends += [ended] * (ended >= begin + run_up)
         if (step := counter.next()) and step[0] >= begin + run_up:
@@ -107,13 +103,13 @@ def measure(
             raise DeviceError(f"launches for the energy of a kernel did not end within {patience:g} s")
         time.sleep(POLL_SECONDS)
     watts = statistics.linear_regression(*zip(*steps, strict=True)).slope
-    launch = statistics.linear_regression(range(len(ends)), ends).slope / batch.launches
+    launch = statistics.linear_regression(range(len(ends)), ends).slope / launches
     return LaunchEnergy(watts * launch, watts)
 
 
 @contextmanager
-def batch_of(device: Device, loaded: Sequence[Loaded]) -> Iterator[Batch]:
-    """Yield launches for BATCH_SECONDS, which use the copies of a case in turn.
+def batch_of(device: Device, loaded: Sequence[Loaded]) -> Iterator[tuple[Queue, int]]:
+    """Yield what queues launches for BATCH_SECONDS, which use the copies of a case in turn, and their number.
 
     They are recorded in a graph where the kernels are ours, because Python launches one in 7 µs and many kernels take
     less. A call is anybody's code, which need not allow that.
@@ -138,7 +134,7 @@ def batch_of(device: Device, loaded: Sequence[Loaded]) -> Iterator[Batch]:
             queued = [stack.enter_context(device.graph(starts * recorded))] * graphs
             launches = graphs * recorded * len(starts)
         stack.callback(device.finish)  # of what is queued still, while the graph is there
-        yield Batch(queue=queue, launches=launches)
+        yield queue, launches
 
 
 def joules_so_far() -> float | None:
@@ -190,5 +186,5 @@ class Energy(Observer):
 
 def _energy_of(loaded: Sequence[Loaded], seconds: float = SECONDS, run_up: float = RUN_UP_SECONDS) -> LaunchEnergy:
     """Measure launches of a loaded case. Raises DeviceError."""
-    with batch_of(gpu(), loaded) as batch:
-        return measure(batch, _joules, seconds=seconds, run_up=run_up, patience=gpu().launch_timeout)
+    with batch_of(gpu(), loaded) as (queue, launches):
+        return measure(queue, launches, _joules, seconds=seconds, run_up=run_up, patience=gpu().launch_timeout)

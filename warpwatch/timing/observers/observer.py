@@ -1,13 +1,17 @@
-"""Base class of observers, which are plug-ins of sampling, as in Kernel Tuner."""
+"""Observers, which are plug-ins of sampling as in Kernel Tuner: their base, and those that always observe."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.runner import Loaded
+from warpwatch.devices.worker import gpu
+from warpwatch.timing import nvml
 from warpwatch.timing.pair_samples import Sides
+from warpwatch.timing.timer import measure_overhead
 
 Facts: TypeAlias = Mapping[str, Any]
 
@@ -52,3 +56,30 @@ class Observer:
     def launch_sides(self, both: Sequence[tuple[Loaded, Loaded]]) -> Mapping[str, Sides]:
         """Return the same of the old and the new side of a pair."""
         return {}
+
+
+class Clock(Observer):
+    """Reads NVML's clock before the first sample and after the last."""
+
+    units: ClassVar = {"sm_clock_mhz": "MHz", "throttle": "", "other_processes": ""}
+    _before = nvml.UNKNOWN
+
+    def begin(self) -> None:
+        self._before = nvml.clocks().read()
+
+    def end(self) -> Facts:
+        return nvml.clock_facts([self._before, nvml.clocks().read()])
+
+
+class Overhead(Observer):
+    """Measures what events read with nothing between them, once in a process."""
+
+    units: ClassVar = {"overhead": "s"}
+
+    @functools.cached_property
+    def seconds(self) -> float:
+        """Fixed overhead of a reading of this process's GPU, in seconds."""
+        return measure_overhead(gpu())
+
+    def constants(self, *, on_host: bool) -> Facts:
+        return {"overhead": 0.0 if on_host else self.seconds}

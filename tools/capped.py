@@ -1,7 +1,7 @@
 """Injects slowdowns into kernels that run under the power cap, and none, and shows what the comparison says.
 
-``python -m tests.compare.capped OUT`` measures pairs of CASES on a GPU: each kernel with itself, and with a copy that
-waits (warpwatch/timing/delayed.py). It prints a line for each pair, with the SM clocks that stamps read beside the
+``python -m tools.capped OUT`` measures pairs of CASES on a GPU: each kernel with itself, and with a copy that
+waits (warpwatch/compare/self_check.py). It prints a line for each pair, with the SM clocks that stamps read beside the
 samples, and the counts. The same goes to OUT/capped.txt.
 """
 
@@ -14,8 +14,9 @@ from pathlib import Path
 from statistics import median
 
 from kernels import FAMILIES
-from tests.project import PROJECT
+from tools.by_hand import ROOT
 from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.project import load_project
 from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.compare.self_check import calibrate, delayed_side, own_side
 from warpwatch.devices.compile.builds import compile_build
@@ -86,7 +87,7 @@ def lines_of(comparison: PairComparison, decisions: dict[str, Decision]) -> Iter
 
 
 def main(arguments: Sequence[str]) -> None:
-    worker = Worker(PROJECT, Settings(kind="gpu"))
+    worker = Worker(load_project(ROOT, "kernels"), Settings(kind="gpu"))
     device = worker.call(describe_device)
     assert isinstance(device, DeviceInfo), device
     lines = list(lines_of(*measure(device, worker)))

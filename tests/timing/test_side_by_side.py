@@ -1,9 +1,12 @@
-"""Tests for how long a pair waits for the clock, on the software device with an NVML that tells of a power cap."""
+"""Tests how the two sides of a pair are measured: how long they wait for the clock, and how many turns they take."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest import mock
 
 import pytest
@@ -13,10 +16,11 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.compare.self_check import own_side
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.worker import Worker, describe_device, gpu
-from warpwatch.timing import nvml, side_by_side
+from warpwatch.timing import nvml, sampling, side_by_side
 from warpwatch.timing.nvml import POWER_CAP, Clock, Clocks
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
+from warpwatch.timing.side_by_side import VARIABLES, Delay, Plan, measure_pair
+from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, PRECISE_TURNS, QUIET, TURNS_TO_TELL
 
 CASE = Case(find_case(FAMILIES, "matmul-naive-8x8-128x128x128-float32").build, (32, 32, 32))
 MHZ = 1000  # clock64() of the software device counts nanoseconds
@@ -148,3 +152,103 @@ def test_the_clock_before_the_samples_is_read_after_the_trials_of_a_wait(softwar
     pairs, reads = software.call(measure, image, Played(delay=Delay(0.1)))
     assert reads > CAPPED_READS
     assert pairs.clocks[0].mhz == 900 + reads
+
+
+# Turns: until what they scatter says that their mean is known
+
+PLAN = Plan(kind="cold", swap=False, check=False, seconds=60.0, warm_up=0.0)
+
+
+def turns(scatter: float, monkeypatch: pytest.MonkeyPatch, plan: Plan = PLAN) -> int:
+    """Take turns in which the new side is slower and faster by ``scatter``, alternately; return how many there were."""
+    taken: list[str] = []
+
+    def sample_of(side: str, copy: int, timer: object) -> tuple[float, int]:
+        taken.append(side)
+        turn = (len(taken) - 1) // 4
+        return (math.exp(scatter * (-1) ** turn) if side == "new" else 1.0), 0
+
+    monkeypatch.setattr(sampling, "sample_of", sample_of)
+    monkeypatch.setattr(sampling, "timer_of", lambda kind: None)
+    pairs = side_by_side._take(cast("Any", [("old", "new")]), plan)
+    assert len(taken) == 4 * (len(pairs.old) // 2)
+    return len(pairs.old) // 2
+
+
+@pytest.mark.parametrize(
+    ("scatter", "wanted"),
+    [
+        # The standard error of the mean of n turns is the scatter over the root of n - 1.
+        (0.0005, FEWEST_TURNS),
+        (0.00055, TURNS_TO_TELL),
+        (0.99 * QUIET * math.sqrt(FEWEST_TURNS - 1), FEWEST_TURNS),
+        (1.01 * QUIET * math.sqrt(FEWEST_TURNS - 1), TURNS_TO_TELL),
+        (0.99 * PRECISE_TURNS * math.sqrt(TURNS_TO_TELL - 1), TURNS_TO_TELL),
+        (1.01 * PRECISE_TURNS * math.sqrt(TURNS_TO_TELL - 1), TURNS_TO_TELL + 2),
+        (PRECISE_TURNS * math.sqrt(70 - 0.5), 72),  # after 71 it would be small enough, but turns come in twos
+        (0.01, MOST_TURNS),
+    ],
+)
+def test_quieter_kernels_take_fewer_turns(scatter: float, wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert turns(scatter, monkeypatch) == wanted
+
+
+def test_a_pair_whose_time_is_over_has_the_fewest_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        turns(0.01, monkeypatch, Plan(kind="cold", swap=False, check=False, seconds=0.0, warm_up=0.0)) == FEWEST_TURNS
+    )
+
+
+def test_what_took_the_last_sample_on_each_copy_is_known_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Printed lines are those of the very last sample, on whichever copy it was."""
+    state, case = sampling.State(), SimpleNamespace(family=SimpleNamespace(prints=None))
+    monkeypatch.setattr(sampling, "state", state)
+    old, new = (SimpleNamespace(case=case, start=None, restore=None) for _ in range(2))
+    timer = cast("Any", SimpleNamespace(timeouts=0, sample=lambda start, restore: 1e-6))
+    for side, copy in ((old, 0), (new, 1), (new, 0), (old, 2), (new, 1)):
+        sampling.sample_of(cast("Any", side), copy, timer)
+    assert [*cast("dict[int, Any]", state.launched).items()] == [(0, new), (2, old), (1, new)]
+
+
+# The wait that slows a kernel by a wanted share, on an imitation of a GPU without noise
+
+CLOCK, SECONDS = 1e9, 1e-3  # of the imitated GPU, and of the kernel that does not wait
+
+
+@dataclass
+class Gpu:
+    """A GPU on which a kernel that waits takes ``share`` of the wait longer: the rest is hidden behind its own work."""
+
+    share: float
+    waits: dict[str, int] = field(default_factory=dict)  # in cycles, by side
+    info: Any = field(default_factory=lambda: SimpleNamespace(multiprocessors=4, clock_hz=CLOCK, has_gpu_clock=True))
+
+    def resident_blocks(self, function: str, launch: object) -> int:
+        return 2
+
+    def set_variable(self, function: str, name: str, value: Any) -> None:
+        if name == VARIABLES[0]:
+            self.waits[function] = int(value)
+        else:
+            assert int(value) == 8  # blocks that are resident at once
+
+    def take(self, pairs: object, plan: Plan) -> Any:
+        slowdown = self.share * self.waits["new"] / CLOCK / SECONDS
+        return SimpleNamespace(old=(SECONDS,) * 5, log=math.log1p(slowdown))
+
+
+@pytest.mark.parametrize("share", [0.15, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("wanted", [0.01, 0.1, 1.0])
+def test_the_wait_that_is_found_slows_as_much_as_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, wanted: float, share: float
+) -> None:
+    gpu = Gpu(share)
+    monkeypatch.setattr(side_by_side, "gpu", lambda: gpu)
+    monkeypatch.setattr(side_by_side, "_take", gpu.take)
+    old, new = (SimpleNamespace(function=name, case=SimpleNamespace(launch=None)) for name in ("old", "new"))
+    plan = Plan(kind="warm", swap=False, check=False, seconds=0.1, warm_up=0.1)
+    cycles = side_by_side._delay([(old, new)], plan, Delay(wanted))  # type: ignore[list-item]
+    assert gpu.waits == {"old": 0, "new": cycles}
+    assert math.expm1(gpu.take(None, plan).log) == pytest.approx(wanted, rel=0.01)
+    known = Delay(wanted, 12_345)
+    assert side_by_side._delay([(old, new)], plan, known) == gpu.waits["new"] == 12_345  # type: ignore[list-item]

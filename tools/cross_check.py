@@ -1,6 +1,6 @@
 """Compares this suite's times with Nsight Compute's on a GPU, kernel by kernel, both with a cold L2.
 
-``python -m tests.timing.cross_check OUT`` measures each of CASES in PROCESSES processes by events, and as often under
+``python -m tools.cross_check OUT`` measures each of CASES in PROCESSES processes by events, and as often under
 ncu, twice: with the flush of all caches that ncu makes, and after the scrub of L2 that a sample makes. It prints a
 table, which also goes to OUT/cross-check.txt: what events read, that without what two events with nothing between them
 read (warpwatch/timing/timer.py), ncu's time, how far apart the two are, of both the highest over the lowest median
@@ -22,14 +22,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kernels import FAMILIES
-from tests.project import ROOT
-from tests.timing.by_hand import leave, load_case
+from tools.by_hand import ROOT, leave, load_case
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.runner import Loaded
 from warpwatch.explain.profile import find_ncu
-from warpwatch.timing.clock_stamps import ClockStamps
-from warpwatch.timing.timer import GpuTimer, kernel_seconds, measure_overhead, nothing
+from warpwatch.timing.timer import ClockStamps, GpuTimer, kernel_seconds, measure_overhead, nothing
 
 # With twelve processes the standard error of a difference of two medians is 0.05 µs for most kernels below 60 µs, and
 # 0.15 at most (an H100): with seven, kernels that are apart by nearly MOST_US fell on either side of it.
@@ -148,7 +146,7 @@ def read_by_ncu(symbols: Sequence[str], *, scrub: bool = False) -> dict[str, Rea
 
 
 def _itself(what: str) -> list[str]:
-    return [sys.executable, "-m", "tests.timing.cross_check", f"--{what}"]
+    return [sys.executable, "-m", "tools.cross_check", f"--{what}"]
 
 
 def _run(command: Sequence[str], begin: str) -> str:
@@ -215,7 +213,7 @@ def main(arguments: Sequence[str]) -> None:
         "--scrub": scrub_and_launch_all,
     }
     if len(arguments) != 1:
-        raise SystemExit("say in which folder the table is to be kept: python -m tests.timing.cross_check OUT")
+        raise SystemExit("say in which folder the table is to be kept: python -m tools.cross_check OUT")
     if arguments[0] in parts:
         parts[arguments[0]]()
         leave()

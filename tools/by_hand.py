@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 from warpwatch.catalogue.cases import Case
@@ -11,6 +12,8 @@ from warpwatch.catalogue.leaving import end_now
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.runner import Loaded, load, upload
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def load_case(device: Device, case: Case) -> Loaded:

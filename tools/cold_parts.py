@@ -1,6 +1,6 @@
 """Shows what is cold besides L2 when Nsight Compute measures a time, by making more cold before each sample.
 
-``python -m tests.timing.cold_parts`` times the kernels of cross_check.py by events, cold as always, and after a kernel
+``python -m tools.cold_parts`` times the kernels of cross_check.py by events, cold as always, and after a kernel
 that also replaces what instruction caches hold (code), what TLBs hold (tlb: it reads from every page of 24 GB), or
 both. Nsight Compute times the same kernels once. It prints a table of medians in µs, and needs 24 GB of the GPU's
 memory.
@@ -17,9 +17,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.project import ROOT
-from tests.timing.by_hand import leave
-from tests.timing.cross_check import loaded_cases, read_by_ncu
+from tools.by_hand import ROOT, leave
+from tools.cross_check import loaded_cases, read_by_ncu
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_text
 from warpwatch.devices.gpu import Device, Settings, open_device
@@ -98,7 +97,7 @@ def main() -> None:
     if sys.argv[1:] == ["--events"]:
         read_by_events()
         leave()
-    command = [sys.executable, "-m", "tests.timing.cold_parts", "--events"]
+    command = [sys.executable, "-m", "tools.cold_parts", "--events"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     said = next((line for line in done.stdout.splitlines() if line.startswith("{")), "")
     if not said:

@@ -1,6 +1,6 @@
 """Shows how long NVML tells of a power cap after what caused it, and how long the SM clock is low.
 
-``python -m tests.timing.after_a_cap`` runs a float64 product on a GPU for each of SECONDS, and then a short product of
+``python -m tools.after_a_cap`` runs a float64 product on a GPU for each of SECONDS, and then a short product of
 float32 every few milliseconds. It prints until when NVML tells of a cap, and the SM clock by stamps as a share of the
 highest, at several times since the float64 product ended. It says so where NVML told of no cap.
 """
@@ -12,13 +12,12 @@ import time
 from dataclasses import dataclass
 
 from kernels import FAMILIES
-from tests.timing.by_hand import leave, load_case
+from tools.by_hand import leave, load_case
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.runner import Loaded
-from warpwatch.timing.clock_stamps import ClockStamps
 from warpwatch.timing.nvml import POWER_CAP, Clocks
-from warpwatch.timing.timer import GpuTimer
+from warpwatch.timing.timer import ClockStamps, GpuTimer
 
 HOT = "matmul-warptiled-128x64-4096x4096x4096-float64"
 SHORT = "matmul-warptiled-128x64-2048x2048x2048-float32"
