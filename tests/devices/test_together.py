@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
+from softcuda import cache
 from warpwatch.catalogue.cases import Build, find_case
 from warpwatch.devices.compile import compiler
 from warpwatch.devices.compile.background import Compilation
@@ -50,7 +51,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def count(
         using: compiler.Compiler, flags: list[str], source: Path, root: Path, *, project: Path | None = None
-    ) -> compiler.Compiled:
+    ) -> cache.Compiled:
         called.append(source.name)
         return compile_(using, flags, source, root, project=project)
 

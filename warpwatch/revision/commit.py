@@ -8,11 +8,10 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.compile.background import on_all_cores
+from warpwatch.devices.compile.background import images_or_errors
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.compile.entries import Kernels, compile_entries
 from warpwatch.devices.compile.ready import code_image
@@ -23,7 +22,6 @@ from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
 from warpwatch.runs.identity import Identity
 
-K = TypeVar("K")
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 
 
@@ -180,19 +178,6 @@ def compile_other_kernels(
     """Compile other kernels on all cores: machine code or the error, by ``key``."""
     calls = {key(other): functools.partial(compile_other, other, target) for other in others if not other.call}
     return images_or_errors(calls, progress)
-
-
-def images_or_errors(
-    calls: Mapping[K, Callable[[], Image]], progress: Callable[[int, int], None]
-) -> dict[K, Image | CompileError]:
-    """Call functions that compile, on all cores; machine code or the error of each."""
-    images: dict[K, Image | CompileError] = {}
-    for name, job in on_all_cores(calls, progress).items():
-        error = job.exception()
-        if error and not isinstance(error, CompileError | OSError):
-            raise error
-        images[name] = CompileError(str(error)) if error else job.result()
-    return images
 
 
 @dataclass(frozen=True, kw_only=True)
