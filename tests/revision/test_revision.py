@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from tests.checkout import Bench, without_rights
 from tests.project import ROOT
 from warpwatch.catalogue.project import Project
-from warpwatch.revision import commit, declared, isolated
-from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
-from warpwatch.revision.declared import BadRevision, Reading, read_declared
+from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.revision import declared, isolated
+from warpwatch.revision.commit import checkout, find_commit, other_kernels_of
+from warpwatch.revision.declared import BadRevision, Reading
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 
@@ -54,12 +55,16 @@ def saved(folder: Path) -> str:
     return find_commit("HEAD", folder)
 
 
+def read_declared(folder: Path) -> declared.Declared:
+    return Reading(folder, "kernels", "HEAD").declared("sm_90")
+
+
 @functools.cache
 def good() -> dict[str, Any]:
     """Declarations of this revision, of three cases alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "parse", lambda text, revision: json.loads(text))
-        document: Any = read_declared(ROOT, "kernels", "HEAD", "sm_90")
+        document: Any = read_declared(ROOT)
     names = [name for name in document["cases"] if "struct" in name or "matmul-tiled-8x8-128x128x128" in name]
     return {"cases": {name: document["cases"][name] for name in names[:3]}}
 
@@ -147,7 +152,7 @@ def test_it_sees_no_variables_of_the_user_but_those_that_python_needs(
     code = "import os, sys\nraise SystemExit(' '.join(sorted(os.environ)) + ' ' + os.environ['HOME'])"
     write(tree, code)
     with pytest.raises(BadRevision) as error:
-        read_declared(tree, "kernels", "HEAD", "sm_90")
+        read_declared(tree)
     names = str(error.value).partition("(")[2].rstrip(")").split()
     home = names.pop()
     own = {"HOME", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "WARPWATCH_CACHE", "XDG_CACHE_HOME"}
@@ -160,7 +165,7 @@ def test_it_sees_no_variables_of_the_user_but_those_that_python_needs(
 def test_it_imports_its_own_kernels_and_nothing_of_this_checkout(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises(BadRevision, match=r"has no attribute 'FAMILIES'|No module named|cannot import name"):
-        read_declared(tree, "kernels", "HEAD", "sm_90")  # its folder `kernels` is there, and empty
+        read_declared(tree)  # its folder `kernels` is there, and empty
 
 
 def gone(pid: int) -> bool:
@@ -186,7 +191,7 @@ def test_it_ends_in_time_and_leaves_no_process_behind(tree: Path, monkeypatch: p
     begin = time.monotonic()
     said = r"over" if "over" in after else r"\(no answer within 3 s; process killed\)"
     with pytest.raises(BadRevision, match=f"its declarations cannot be read .*{said}"):
-        read_declared(tree, "kernels", "HEAD", "sm_90")
+        read_declared(tree)
     assert time.monotonic() - begin < 30
     assert gone(int((tree / "pid").read_text()))
 
@@ -223,14 +228,14 @@ def test_it_begins_before_the_architecture_is_known(tree: Path) -> None:
             break
         time.sleep(0.02)
     assert (tree / "begun").exists()
-    assert reading.declared("sm_90") == read_declared(ROOT, "kernels", "HEAD", "sm_90")
+    assert reading.declared("sm_90") == read_declared(ROOT)
 
 
 def test_it_does_not_fill_the_disk(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "MOST_BYTES", 2**20)
     write(tree, "while True: print('x' * 1000)")
     with pytest.raises(BadRevision, match=r"\(it writes more than 1 MiB; process killed\)"):
-        read_declared(tree, "kernels", "HEAD", "sm_90")
+        read_declared(tree)
 
 
 @pytest.mark.slow
@@ -238,21 +243,21 @@ def test_what_it_prints_does_not_mix_with_what_it_declares(tree: Path) -> None:
     subprocess.run(["cp", "-r", ROOT / "kernels", tree], check=True)
     with (tree / "kernels" / "__init__.py").open("a") as file:
         file.write("print('a greeting')\n")
-    assert read_declared(tree, "kernels", "HEAD", "sm_90") == read_declared(ROOT, "kernels", "HEAD", "sm_90")
+    assert read_declared(tree) == read_declared(ROOT)
 
 
 def test_its_last_words_cannot_steer_a_terminal(tree: Path) -> None:
     write(tree, r"raise SystemExit('\x1b[2J' + 'x' * 500)")
     with pytest.raises(BadRevision, match=r"\(\?\[2Jx{200,300}\.\.\.\)$"):
-        read_declared(tree, "kernels", "HEAD", "sm_90")
+        read_declared(tree)
 
 
 # What it declares
 
 
-def answering(text: bytes) -> Callable[[Path, str, str, str], declared.Declared]:
-    """Stand in for ``read_declared`` on a revision whose Python writes this."""
-    return lambda tree, module, revision, arch: declared.parse(text, revision)
+def read_answer(tree: Path, text: bytes) -> dict[str, OtherKernel]:
+    """Read a revision whose Python writes this."""
+    return other_kernels_of(declared.parse(text, "HEAD").cases, tree, "HEAD")
 
 
 CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = {
@@ -322,27 +327,24 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str
 
 @pytest.mark.once
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_it_declares_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+def test_what_it_declares_is_checked(tree: Path, change: str) -> None:
     (tree / "kernels" / "link").symlink_to(tree.parent)
     document = copy.deepcopy(good())
     alter, said = CHANGES[change]
     alter(document, next(iter(document["cases"].values())))
-    monkeypatch.setattr(commit, "read_declared", answering(json.dumps(document).encode()))
     with pytest.raises(BadRevision, match=rf"HEAD: its declaration.*{said}"):
-        read_other_kernels(tree, "kernels", "HEAD", "sm_90")
+        read_answer(tree, json.dumps(document).encode())
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 200_000, b"null", b'{"cases": [' + b"9" * 5000 + b"]}"])
-def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    monkeypatch.setattr(commit, "read_declared", answering(text))
+def test_what_is_no_declaration_is_one_sentence(tree: Path, text: bytes) -> None:
     with pytest.raises(BadRevision, match="HEAD: its declarations cannot be read") as error:
-        read_other_kernels(tree, "kernels", "HEAD", "sm_90")
+        read_answer(tree, text)
     assert "\n" not in str(error.value)
 
 
-def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "read_declared", answering(json.dumps(good()).encode()))
-    assert read_other_kernels(tree, "kernels", "HEAD", "sm_90").keys() == good()["cases"].keys()
+def test_a_good_declaration_is_read(tree: Path) -> None:
+    assert read_answer(tree, json.dumps(good()).encode()).keys() == good()["cases"].keys()
     values = [
         value for case in good()["cases"].values() for step in case["identity"]["steps"] for value in step["arguments"]
     ]
@@ -377,9 +379,7 @@ def test_whatever_it_declares_is_read_or_refused(data: st.DataObject) -> None:
         for name in path[:-1]:
             value = value[name]
         value[path[-1]] = copy.deepcopy(data.draw(ODD))  # or a list could come to hold itself
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit, "read_declared", answering(json.dumps(document).encode()))
-        try:
-            read_other_kernels(ROOT, "kernels", "HEAD", "sm_90")
-        except BadRevision as error:
-            assert "\n" not in str(error)  # noqa: PT017  # what else is raised fails the test
+    try:
+        read_answer(ROOT, json.dumps(document).encode())
+    except BadRevision as error:
+        assert "\n" not in str(error)  # noqa: PT017  # what else is raised fails the test

@@ -26,7 +26,7 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision import declarations
 from warpwatch.revision.commit import compile_other_kernels, other_kernel_of
-from warpwatch.revision.declared import declared_case
+from warpwatch.revision.declared import DeclaredCase
 from warpwatch.runs.record import typed
 from warpwatch.timing.delayed import write_delayed
 from warpwatch.timing.measurement import Again, Budget, Measured
@@ -186,4 +186,4 @@ def delayed_side(side: OtherKernel) -> OtherKernel:
 def own_side(case: Case) -> OtherKernel:
     """Describe the case itself as another revision would be described."""
     root = case.family.root
-    return other_kernel_of(root, declared_case(declarations.declared(case, root)))
+    return other_kernel_of(root, typed(declarations.declared(case, root), DeclaredCase))

@@ -12,12 +12,13 @@ import ctypes
 import os
 import re
 import runpy
+import select
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -45,13 +46,11 @@ class Isolated:
         arguments: Sequence[str],
         tree: Path,
         output: IO[bytes],
-        *,
         pass_fds: Sequence[int] = (),
-        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Start ``program``, whose last arguments are the folders of packages. Raises OSError.
 
-        ``output``: the file that takes what is printed. ``variables``: more of the environment.
+        ``output``: the file that takes what is printed.
         """
         self._home = tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True)
         # -I takes nothing from environment, current folder or the user's packages. Compiled modules are kept where this
@@ -63,7 +62,7 @@ class Isolated:
             self.process = subprocess.Popen(
                 [sys.executable, *options, __file__, str(program), *arguments, *_packages()],
                 cwd=tree,
-                env={**environment(self._home.name), **(variables or {})},
+                env=environment(self._home.name),
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -73,6 +72,11 @@ class Isolated:
         except OSError:
             self._home.cleanup()
             raise
+
+    def has_ended(self, seconds: float) -> bool:
+        """Wait until the process ends, for so long, and return whether it has. It is not reaped."""
+        with open(os.pidfd_open(self.process.pid), "rb") as process:
+            return bool(select.select([process], [], [], max(0, seconds))[0])
 
     def end(self) -> None:
         """Kill what still runs of the process group, and remove its home folder."""
