@@ -196,6 +196,14 @@ def test_it_ends_in_time_and_leaves_no_process_behind(tree: Path, monkeypatch: p
     assert gone(int((tree / "pid").read_text()))
 
 
+def wait_for(path: Path) -> None:
+    for _ in range(500):
+        if path.exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} does not appear")
+
+
 def test_a_reading_that_nobody_waits_for_leaves_no_process_and_no_folder_behind(tree: Path) -> None:
     write(
         tree,
@@ -205,10 +213,7 @@ def test_a_reading_that_nobody_waits_for_leaves_no_process_and_no_folder_behind(
         "time.sleep(600)\n",
     )
     reading = Reading(tree, "kernels", "HEAD")
-    for _ in range(500):
-        if (tree / "begun").exists():
-            break
-        time.sleep(0.02)
+    wait_for(tree / "begun")
     process, home = (tree / "begun").read_text().split()
     assert Path(home).is_dir()
     reading.stop()
@@ -223,11 +228,7 @@ def test_it_begins_before_the_architecture_is_known(tree: Path) -> None:
     with (tree / "kernels" / "__init__.py").open("a") as file:
         file.write("import pathlib\npathlib.Path('begun').touch()\n")
     reading = Reading(tree, "kernels", "HEAD")
-    for _ in range(500):
-        if (tree / "begun").exists():
-            break
-        time.sleep(0.02)
-    assert (tree / "begun").exists()
+    wait_for(tree / "begun")
     assert reading.declared("sm_90") == read_declared(ROOT)
 
 
