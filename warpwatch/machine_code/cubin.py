@@ -7,7 +7,7 @@ Capability".
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from warpwatch.catalogue.launches import Capability
@@ -68,7 +68,10 @@ def _read(elf: bytes, capability: Capability) -> Cubin:
     sections = read_sections(elf)
     table = next(section for section in sections if section.kind == SYMBOLS)
     symbols = read_symbols(elf, sections, table)
-    values = {(attribute, number): value for attribute, number, value in _attributes(elf, sections)}
+    of_all = (section for section in sections if section.kind == CUDA_INFO and not section.info)
+    attributes = (each for section in of_all for each in read_attributes(elf, section) if len(each[1]) == 8)
+    words = ((attribute, *struct.unpack("<II", payload)) for attribute, payload in attributes)
+    values = {(attribute, number): value for attribute, number, value in words}  # number: of a symbol
     kernels = {}
     for number, symbol in enumerate(symbols):
         if not symbol.section or not symbol.other & CUDA_ENTRY:
@@ -81,15 +84,6 @@ def _read(elf: bytes, capability: Capability) -> Cubin:
         )
     data = sorted(_hash(elf, section) for section in sections if _is_data(section))
     return Cubin(kernels=kernels, data=digest_of("".join(data).encode()))
-
-
-def _attributes(elf: bytes, sections: Sequence[Section]) -> Iterator[tuple[int, int, int]]:
-    """Yield attribute, number of the symbol and value from the section that tells of all kernels."""
-    for section in sections:
-        if section.kind == CUDA_INFO and not section.info:
-            for attribute, payload in read_attributes(elf, section):
-                if len(payload) == 8:
-                    yield (attribute, *struct.unpack("<II", payload))
 
 
 def _shared_bytes(sections: Sequence[Section], kernel: Symbol, capability: Capability) -> int:

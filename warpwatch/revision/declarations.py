@@ -60,12 +60,12 @@ def declared(case: Any, tree: Path, architecture: Callable[[], str] = str) -> di
     kernels = None if case.variant.call else kernels_of(build)
     return {
         "code": machine_code(build, architecture),
-        "source": name_in(build.source, tree),
+        "source": build.source.relative_to(tree).as_posix(),
         "macros": dict(kernels.macros) if kernels else {},
         "own_macros": dict(kernels.own_macros) if kernels else {},
         "entries": list(kernels.entries) if kernels else [],
         "flags": list(kernels.flags) if kernels else [],
-        "include": [name_in(folder, tree) for folder in kernels.include] if kernels else [],
+        "include": [folder.relative_to(tree).as_posix() for folder in kernels.include] if kernels else [],
         "identity": identity(case, tree),
     }
 
@@ -172,11 +172,6 @@ def kernels_of(build: Any) -> Any:
 def need_name(need: Any) -> str:
     """Return the name of a requirement, such as ``cublas``; that of its class where it has none, as the driver."""
     return need if isinstance(need, str) else str(getattr(need, "name", "") or type(need).__name__).lower()
-
-
-def name_in(path: Path, tree: Path) -> str:
-    """Return the path of a file or folder from ``tree``."""
-    return path.relative_to(tree).as_posix()
 
 
 def described(value: Any, arrays: Sequence[str]) -> list[Any]:

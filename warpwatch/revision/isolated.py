@@ -105,13 +105,10 @@ def _packages() -> list[str]:
 
     Folders of PYTHONPATH count where they cannot be this checkout's: modules that a revision lacks are not ours.
     """
-    here, given = Path.cwd(), os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    apart = [path for path in given if os.path.isabs(path) and not _overlap(here, Path(path))]
+    here, given = Path.cwd(), map(Path, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    there = (path for path in given if path.is_absolute())
+    apart = [str(path) for path in there if not (here.is_relative_to(path) or path.is_relative_to(here))]
     return [*(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")), *apart, str(ENGINE)]
-
-
-def _overlap(one: Path, other: Path) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def keep_apart() -> None:
