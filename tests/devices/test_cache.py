@@ -154,12 +154,9 @@ def test_folders_are_made_for_the_user_alone_and_entries_not_for_others_to_write
 
 def plant(image: Path, name: str) -> Path:
     """Write a shared object that reports its own loading, under an entry's name with a checksum that fits."""
-    code = image.with_name("planted.cpp")
+    code = image.parents[1] / "planted.cpp"
     code.write_text('extern "C" int twice(int x) { return 666; }\n')
-    subprocess.run(["g++", "-shared", "-fPIC", "-o", str(code.with_suffix(".so")), str(code)], check=True)
-    contents = code.with_suffix(".so").read_bytes()
-    code.unlink()
-    code.with_suffix(".so").unlink()
+    contents = compile_file(code, {}, None).path.read_bytes()
     planted = image.with_name(f"{name}-{cache.checksum_of(contents)}.so")
     planted.write_bytes(contents)
     return planted

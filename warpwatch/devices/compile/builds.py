@@ -54,8 +54,7 @@ def kernels_of(build: Build) -> Kernels:
     include = tuple((family.folder / folder).resolve() for folder in variant.include)
     texts = list(named_files(build.source, include).values()) or [""]  # the compiler says why it cannot be read
     text = "\n".join(texts)
-    macros = build.macros if "template" in text else {}
-    for_entry = {name: value for name, value in macros.items() if re.search(PARAMETER % name, text)}
+    for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, text)}
     own = {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), texts[0])}
     macros = {name: value for name, value in build.macros.items() if name not in for_entry}
     names = entries_of(build)
