@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import hashlib
 import os
 import shutil
 import subprocess
@@ -19,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .cache import Cache, CacheError, note
-from .dependencies import GCC_READS, SAYING, Dependencies, Observation, Place, Unrepeatable, surroundings, without_noise
+from .cache import Cache, CacheError, Compiled, checksum_of, note
+from .dependencies import GCC_READS, SAYING, Observation, Place, Unrepeatable, surroundings, without_noise
 
 HERE = Path(__file__).resolve().parent
 LAUNCHER = """
@@ -82,7 +81,10 @@ def activate(
     os.environ["CUPY_CACHE_DIR"] = str(folder / f"cupy-{_kind_of_images()}")
     if str(compiler.parent) not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = f"{compiler.parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    _load(library)
+    if "pycuda._driver" in sys.modules:
+        raise ImportError("softcuda.activate() comes before the first import of pycuda.driver")
+    # By its SONAME the loader then takes it for the libcuda.so.1 that PyCUDA asks for.
+    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     for name in NVRTC:
         ctypes.CDLL(str(build_nvrtc(folder, name)), mode=ctypes.RTLD_GLOBAL)
     return compiler
@@ -93,32 +95,41 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softcuda"
 
 
-def _load(library: Path) -> None:
-    if "pycuda._driver" in sys.modules:
-        raise ImportError("softcuda.activate() comes before the first import of pycuda.driver")
-    # By its SONAME the loader then takes it for the libcuda.so.1 that PyCUDA asks for.
-    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
-
-
 def _kind_of_images() -> str:
     """Return a digest of what tells apart images that CuPy would take for the same: their compiler and the checks.
 
     In CuPy's own folder they would be given to a real GPU later.
     """
     texts = b"".join(path.read_bytes() for path in sorted(HERE.rglob("*")) if path.suffix in (".py", ".h"))
-    return _digest(texts + os.environ.get("SOFTCUDA_CHECKS", "").encode())
+    return checksum_of(texts + os.environ.get("SOFTCUDA_CHECKS", "").encode())
 
 
 def build(folder: Path) -> Path:
     """Return the driver library, built if the folder has none of these sources. Processes can share the folder."""
     sources = sorted((*HERE.glob("device/*.cpp"), *HERE.glob("races/*.cpp")))
-    return _kept(folder, "libcuda", ".so", _key(*sources), lambda: _build(sources, "libcuda.so.1"), 0o644)
+    return _kept(folder, "libcuda", ".so", _key(*sources), lambda: _built(_units(sources), "libcuda.so.1"))
 
 
 def build_nvrtc(folder: Path, name: str) -> Path:
     """Return the stand-in for NVRTC under that name, built if the folder has none of this source."""
     source = HERE / "compiling" / "nvrtc.cpp"
-    return _kept(folder, name.replace(".so.", "-"), ".so", _key(source), lambda: _build([source], name), 0o644)
+    return _kept(folder, name.replace(".so.", "-"), ".so", _key(source), lambda: _built(_units([source]), name))
+
+
+def stand_in(folder: Path) -> Path:
+    """Return a program named nvcc that calls the compiler of this folder with this Python.
+
+    Not a script: a shell would expand the words in the two paths, and a ``#!`` line takes neither blanks nor long
+    paths.
+    """
+    compiler = _c_string(bytes(HERE / "compiling" / "nvcc"))
+    text = LAUNCHER.format(python=_c_string(os.fsencode(sys.executable)), compiler=compiler)
+    return _kept(folder, "bin", "/nvcc", b"\0".join([_key(), text.encode()]), lambda: _built([text]))
+
+
+def _c_string(text: bytes) -> str:
+    """Return a literal of C++ that holds these bytes, whatever they are."""
+    return '"' + "".join(f"\\{byte:03o}" for byte in text) + '"'
 
 
 def _key(*sources: Path) -> bytes:
@@ -127,17 +138,15 @@ def _key(*sources: Path) -> bytes:
     return b"\0".join([surroundings(GCC_READS), *(path.name.encode() for path in sources), *texts])
 
 
-def _kept(
-    folder: Path, stem: str, tail: str, key: bytes, make: Callable[[], tuple[bytes, Dependencies | None]], mode: int
-) -> Path:
+def _kept(folder: Path, stem: str, tail: str, key: bytes, make: Callable[[], Compiled]) -> Path:
     """Return the entry of a key, if all that it was built of is unchanged; else build it."""
     cache = Cache(folder=folder, program="softcuda", variable="XDG_CACHE_HOME")
     try:
         entry = cache.find_compiled(stem, key, tail, HERE, is_code=True)
         if entry is None:
-            with _alone(folder / f"{stem}-{_digest(key)}.lock"):  # to build the driver takes half a minute of all cores
-                entry = cache.find_compiled(stem, key, tail, HERE, is_code=True)
-                entry = entry or cache.add_compiled(stem, key, tail, HERE, *make(), is_code=True, mode=mode)
+            with _alone(folder / f"{stem}-{checksum_of(key)}.lock"):  # the driver takes half a minute of all cores
+                mode = 0o644 if tail == ".so" else 0o755
+                entry = cache.compiled(stem, key, tail, HERE, make, is_code=True, mode=mode)
     except CacheError as error:
         raise BuildError(str(error)) from None
     return entry[1].path
@@ -159,78 +168,48 @@ def _alone(path: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _build(sources: Sequence[Path], library: str) -> tuple[bytes, Dependencies | None]:
-    """Return the shared library that these sources make, with that name for the loader, and what it depends on."""
+def _built(units: Sequence[str], library: str = "") -> Compiled:
+    """Return what g++ makes of these texts, and what it depends on, unless that cannot be said.
+
+    ``library``: its name for the loader; empty for a program.
+    """
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        units, observation = _units(sources, Path(name)), Observation(folder=Path(name))
+        folder, observation = Path(name), Observation(folder=Path(name))
 
-        def compile_unit(unit: Path) -> str:
-            return _gxx(observation, *SAYING, "-c", str(unit), "-o", f"{unit}.o", f"-I{HERE}")
+        def compile_unit(number: int) -> str:
+            (folder / f"unit{number}.cpp").write_text(units[number])
+            unit = f"{folder}/unit{number}"
+            return _gxx(observation, *SAYING, "-c", f"{unit}.cpp", "-o", f"{unit}.o", f"-I{HERE}")
 
-        output = "".join(pool.map(compile_unit, units))
-        built = Path(name, library)
-        objects = [f"{unit}.o" for unit in units]
-        _gxx(observation, "-shared", f"-Wl,-soname,{library}", *objects, "-o", str(built), "-lpthread", "-ldl")
-        return built.read_bytes(), _dependencies(observation, output)
-
-
-def _dependencies(observation: Observation, output: str) -> Dependencies | None:
-    """Return what a build depends on; None, with a note, if it must not be used again."""
-    place = Place(root=HERE, temporary=[observation.folder], renamed={f"{HERE}/": ""})
-    try:
-        return observation.dependencies(output, place, "g++", [])
-    except Unrepeatable as error:
-        note(f"softcuda is built anew each time, because {error}")
-        return None
+        output = "".join(pool.map(compile_unit, range(len(units))))
+        objects = [f"{folder}/unit{number}.o" for number in range(len(units))]
+        shared = ["-shared", f"-Wl,-soname,{library}", "-lpthread", "-ldl"] if library else []
+        _gxx(observation, *objects, "-o", f"{folder}/built", *shared)
+        contents = (folder / "built").read_bytes()
+        try:
+            place = Place(root=HERE, temporary=[folder], renamed={f"{HERE}/": ""})
+            return contents, observation.dependencies(output, place, "g++", [])
+        except Unrepeatable as error:
+            note(f"softcuda is built anew each time, because {error}")
+            return contents, None
 
 
-def _units(sources: Sequence[Path], folder: Path) -> list[Path]:
-    """Write files that include several of these sources each: half of the time of a small source goes to headers."""
+def _units(sources: Sequence[Path]) -> list[str]:
+    """Return texts that include several of these sources each: half of the time of a small one goes to headers."""
     together = [source for source in sources if source.stem not in APART]
     groups = [[source] for source in sources if source.stem in APART]
     groups += [group for first in range(UNITS) if (group := together[first::UNITS])]
-    units = [folder / f"unit{number}.cpp" for number in range(len(groups))]
-    for unit, group in zip(units, groups, strict=True):
-        unit.write_text("".join(f'#include "{source}"\n' for source in group))
-    return units
+    return ["".join(f'#include "{source}"\n' for source in group) for group in groups]
 
 
-def _gxx(observation: Observation, *arguments: str, text: str = "") -> str:
-    """Call g++, with ``text`` as its standard input. Returns what it says, other than an error."""
+def _gxx(observation: Observation, *arguments: str) -> str:
+    """Call g++. Returns what it says, other than an error."""
     if not shutil.which("g++"):
         raise BuildError("softcuda is built by g++, and there is none: apt install g++")
-    command = ["g++", *FLAGS, *arguments]
+    environment = observation.environment()
     done = subprocess.run(
-        command, input=text, capture_output=True, errors="replace", check=False, env=observation.environment()
+        ["g++", *FLAGS, *arguments], capture_output=True, errors="replace", check=False, env=environment
     )
     if done.returncode:
         raise BuildError(f"softcuda does not build\n{without_noise(done.stderr)}")
     return done.stderr
-
-
-def stand_in(folder: Path) -> Path:
-    """Return a program named nvcc that calls the compiler of this folder with this Python.
-
-    Not a script: a shell would expand the words in the two paths, and a ``#!`` line takes neither blanks nor long
-    paths.
-    """
-    compiler = _c_string(bytes(HERE / "compiling" / "nvcc"))
-    text = LAUNCHER.format(python=_c_string(os.fsencode(sys.executable)), compiler=compiler)
-    key = b"\0".join([_key(), text.encode()])
-    return _kept(folder, "bin", "/nvcc", key, lambda: _build_launcher(text), 0o755)
-
-
-def _build_launcher(text: str) -> tuple[bytes, Dependencies | None]:
-    with tempfile.TemporaryDirectory() as name:
-        program, observation = Path(name, "nvcc"), Observation(folder=Path(name))
-        output = _gxx(observation, *SAYING, "-x", "c++", "-", "-o", str(program), text=text)
-        return program.read_bytes(), _dependencies(observation, output)
-
-
-def _c_string(text: bytes) -> str:
-    """Return a literal of C++ that holds these bytes, whatever they are."""
-    return '"' + "".join(f"\\{byte:03o}" for byte in text) + '"'
-
-
-def _digest(contents: bytes) -> str:
-    return hashlib.sha256(contents).hexdigest()[:16]

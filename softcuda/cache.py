@@ -18,6 +18,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import errno
+import functools
 import grp
 import hashlib
 import os
@@ -25,19 +26,18 @@ import pwd
 import re
 import stat
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .dependencies import Dependencies
+from .dependencies import Dependencies, names_in
 
 DIGITS = 16  # of SHA-256, in a name
-SETTLED = 3_000_000_000  # nanoseconds; the times of some file systems have steps of two seconds
 READS = ".reads"  # the tail of a list of dependencies
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+# A compiled file, and what it depends on, or None where it must not be used again.
+Compiled = tuple[bytes, Dependencies | None]
 _notes: dict[str, None] = {}
-_listings: dict[Path, tuple[int, list[str]]] = {}  # folder -> when it was changed, and its names then
 
 
 class CacheError(Exception):
@@ -102,26 +102,29 @@ class Cache:
                     return digest, entry
         return None
 
-    def add_compiled(
+    def compiled(
         self,
         stem: str,
         key: bytes,
         tail: str,
         root: Path,
-        contents: bytes,
-        dependencies: Dependencies | None,
+        make: Callable[[], Compiled],
         *,
         is_code: bool,
         mode: int = 0o644,
     ) -> tuple[str, Entry]:
-        """Keep what was compiled, as find_compiled() finds it; without dependencies it is never found again."""
+        """Return what find_compiled() finds, or else make and keep it; without dependencies it is never found again."""
+        if known := self.find_compiled(stem, key, tail, root, is_code=is_code):
+            return known
+        contents, dependencies = make()
         if dependencies is None:
             digest = _digest(key, b"not to be found", os.urandom(DIGITS))
-            return digest, self.add(f"{stem}-{digest}", tail, contents, is_code=is_code, mode=mode)
-        text = dependencies.to_bytes()
-        digest = _digest(key, text, dependencies.states(root))
+        else:
+            text = dependencies.to_bytes()
+            digest = _digest(key, text, dependencies.states(root))
         entry = self.add(f"{stem}-{digest}", tail, contents, is_code=is_code, mode=mode)
-        self.add(f"{stem}-{checksum_of(key)}", READS, text, is_code=is_code)
+        if dependencies:
+            self.add(f"{stem}-{checksum_of(key)}", READS, text, is_code=is_code)
         return digest, entry
 
     def dependencies(self, stem: str) -> Iterator[Dependencies]:
@@ -134,38 +137,35 @@ class Cache:
         """Keep ``contents`` under that name. Raises CacheError where there is no room or no such place."""
         checksum = checksum_of(contents)
         name = f"{stem}-{checksum}{tail}"
-        try:
-            return Entry(
-                path=_write(self.private() if is_code else self.folder, name, contents, mode), checksum=checksum
-            )
-        except OSError as error:
-            if error.errno not in READ_ONLY:
-                raise self._cannot_write(error) from None
-            place = self._private_temporary()
-            note(f"{self.folder} cannot be written ({error.strerror}): what it lacks is kept in {place}")
-        try:
-            return Entry(path=_write(place, name, contents, mode), checksum=checksum)
-        except OSError as error:
-            raise self._cannot_write(error) from None
+        with self._naming_what_cannot_be_written():
+            try:
+                path = _write(self.private() if is_code else self.folder, name, contents, mode)
+            except OSError as error:
+                if error.errno not in READ_ONLY:
+                    raise
+                place = self._private_temporary()
+                note(f"{self.folder} cannot be written ({error.strerror}): what it lacks is kept in {place}")
+                path = _write(place, name, contents, mode)
+        return Entry(path=path, checksum=checksum)
 
     def private(self) -> Path:
         """Return the folder itself, or a private one if others can write to it or the user cannot."""
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            if error.errno not in READ_ONLY:
-                raise self._cannot_write(error) from None
-        else:
-            why = distrust(self.folder.stat(), is_folder=True)
-            if not why and os.access(self.folder, os.W_OK):
-                return self.folder
-            if why:
-                place = self._private_temporary()
-                cure = f"`chmod go-w {self.folder}` as its owner, or set {self.variable} to a folder of your own"
-                note(f"{self.folder} {why}: code that is loaded is kept in {place} in its place; {cure}")
-                return place
+        why, can_write = "", False
+        with self._naming_what_cannot_be_written():
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                why, can_write = distrust(self.folder.stat(), is_folder=True), os.access(self.folder, os.W_OK)
+            except OSError as error:
+                if error.errno not in READ_ONLY:
+                    raise
+        if can_write and not why:
+            return self.folder
         place = self._private_temporary()
-        note(f"{self.folder} cannot be written: what it lacks is kept in {place}")
+        if why:
+            cure = f"`chmod go-w {self.folder}` as its owner, or set {self.variable} to a folder of your own"
+            note(f"{self.folder} {why}: code that is loaded is kept in {place} in its place; {cure}")
+        else:
+            note(f"{self.folder} cannot be written: what it lacks is kept in {place}")
         return place
 
     def _folders(self, is_code: bool) -> list[Path]:
@@ -185,20 +185,21 @@ class Cache:
     def _private_temporary(self) -> Path:
         """Return the user's own folder among the temporary files, the same for all processes."""
         place = self._temporary()
-        try:
+        with self._naming_what_cannot_be_written():
             place.mkdir(mode=0o700, exist_ok=True)
             status = place.lstat()
-        except OSError as error:
-            raise self._cannot_write(error) from None
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
             raise CacheError(f"{place} is not a folder of the user's alone; remove it, or set {self.variable}")
         return place
 
-    def _cannot_write(self, error: OSError) -> CacheError:
-        place = error.filename2 or error.filename or self.folder
-        return CacheError(
-            f"{place} cannot be written: {error.strerror}; make room there, or set {self.variable} to another folder"
-        )
+    @contextlib.contextmanager
+    def _naming_what_cannot_be_written(self) -> Iterator[None]:
+        """Turn OSError into CacheError, which says what to do."""
+        try:
+            yield
+        except OSError as error:
+            place, cure = error.filename2 or error.filename or self.folder, f"set {self.variable} to another folder"
+            raise CacheError(f"{place} cannot be written: {error.strerror}; make room there, or {cure}") from None
 
 
 def read(path: Path) -> bytes:
@@ -267,34 +268,17 @@ def _candidates(folder: Path, stem: str, beginning: str, tail: str) -> list[tupl
     """Return paths and checksums of the entries whose stem matches, among the names with a beginning."""
     suffix, _, inner = tail.partition("/")
     pattern = re.compile(rf"{stem}-([0-9a-f]{{{DIGITS}}}){re.escape(suffix)}")
-    try:
-        names = _sorted_names(folder)
-    except OSError:
-        return []
-    first = bisect.bisect_left(names, f"{beginning}-")
-    alike = names[first : bisect.bisect_left(names, f"{beginning}.")]  # "." follows "-"
-    entries = [(name, match[1]) for name in alike if (match := pattern.fullmatch(name))]
+    names = _sorted(names_in(str(folder)))  # thousands after a year, and a run looks for hundreds
+    first, last = (bisect.bisect_left(names, f"{beginning}{end}") for end in "-.")  # "." follows "-"
+    entries = [(folder / name, match[1]) for name in names[first:last] if (match := pattern.fullmatch(name))]
     if inner:
-        entries = [
-            (name, checksum) for name, checksum in entries if not distrust((folder / name).lstat(), is_folder=True)
-        ]
-    return [(folder / name / inner, checksum) for name, checksum in entries]
+        entries = [(place, checksum) for place, checksum in entries if not distrust(place.lstat(), is_folder=True)]
+    return [(place / inner, checksum) for place, checksum in entries]
 
 
-def _sorted_names(folder: Path) -> list[str]:
-    """Return the names in a folder, sorted. They are kept until the folder is changed.
-
-    A cache of a year has thousands of entries, and a run looks for hundreds. Names are kept only where the folder was
-    last changed some seconds ago, because a change within the same tick of its clock would not show.
-    """
-    changed = folder.stat().st_mtime_ns
-    known = _listings.get(folder)
-    if known is not None and known[0] == changed:
-        return known[1]
-    names = sorted(os.listdir(folder))
-    if time.time_ns() - changed > SETTLED:
-        _listings[folder] = (changed, names)
-    return names
+@functools.lru_cache(maxsize=8)
+def _sorted(names: frozenset[str]) -> list[str]:
+    return sorted(names)
 
 
 def _write(folder: Path, name: str, contents: bytes, mode: int) -> Path:

@@ -8,6 +8,7 @@ that were searched in vain: a header that appears there changes the build.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -33,7 +34,7 @@ NVCC_READS = (*GCC_READS, "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN
               "CXX")  # fmt: skip
 SAYING = ("-Xpreprocessor", "-v")  # lets gcc and clang name the folders that they search
 SETTLED = 3_000_000_000  # nanoseconds; the times of some file systems have steps of two seconds
-AGAIN = 0.5  # seconds
+AGAIN = 0.5  # seconds until the files of a compiler are looked at again
 SAMPLE, SAMPLES = 4096, 64  # bytes, and how many of these are read of a program
 
 # What compilers print for SAYING, and nvcc for -v.
@@ -97,10 +98,11 @@ class Dependencies:
     def states(self, root: Path) -> bytes:
         """Return the present states: digests of all contents, and which of the absent names exist now."""
         base = f"{root}/"
-        states = [_installation(base, tuple(self.headers), tuple(self.programs))]
+        now = time.monotonic() // AGAIN
+        states = [_installation(base, tuple(self.headers), tuple(self.programs), now)]
         states += [digest_of(path if path[:1] == "/" else base + path) for path in (*self.files, *self.scripts)]
         for folder, names in self.absent.items():
-            there = _names_in(folder if folder[:1] == "/" else base + folder)
+            there = names_in(folder if folder[:1] == "/" else base + folder)
             states.append("" if there.isdisjoint(names) else "/".join(sorted(there.intersection(names))))
         return "\n".join(states).encode(errors="surrogateescape")
 
@@ -122,66 +124,43 @@ def without_noise(output: str) -> str:
 Status = tuple[int, ...]
 _digests: dict[str, tuple[Status, str]] = {}  # of files that had not been changed for a while, by path
 _folders: dict[str, tuple[Status, frozenset[str]]] = {}  # names in folders, likewise
-_installations: dict[
-    tuple[str, tuple[str, ...], tuple[str, ...]], tuple[float, str]
-] = {}  # when looked at, and digests
 T = TypeVar("T")
 
 
 def _remembered(known: dict[str, tuple[Status, T]], path: str, look: Callable[[os.stat_result], T], absent: T) -> T:
-    """Return what is at a path, looked at again only if its status has changed; ``absent`` if nothing is."""
+    """Return what is at a path, looked at again only if its status has changed; ``absent`` if nothing is.
+
+    It is kept unless a further change might not show in the status, as one within a tick of the clock.
+    """
     try:
         status = os.stat(path)
+        signature = status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev
         entry = known.get(path)
-        if entry is not None and entry[0] == _signature(status):
+        if entry is not None and entry[0] == signature:
             return entry[1]
         result = look(status)
     except OSError:
         return absent
-    _remember(known, path, status, result)
-    return result
-
-
-def _remember(known: dict[str, tuple[Status, T]], path: str, status: os.stat_result, result: T) -> None:
-    """Keep a result unless a further change might not show in the status, as one within a tick of the clock."""
     if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED:
-        known[path] = (_signature(status), result)
+        known[path] = signature, result
+    return result
 
 
 def digest_of(path: str) -> str:
     """Return the digest of a file, which is read again only if its status has changed; a word if it is not a file."""
-    try:
-        status = os.stat(path)
-        known = _digests.get(path)
-        if known is not None and known[0] == _signature(status):
-            return known[1]
-        return _read(path)[1] if stat.S_ISREG(status.st_mode) else "no file"
-    except OSError:
-        return "absent"
+
+    def look(status: os.stat_result) -> str:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest() if stat.S_ISREG(status.st_mode) else "no file"
+
+    return _remembered(_digests, path, look, "absent")
 
 
-def _installation(base: str, headers: tuple[str, ...], programs: tuple[str, ...]) -> str:
-    """Return a digest of a compiler and its headers: hundreds of files, looked at twice a second at most."""
-    now, known = time.monotonic(), _installations.get((base, headers, programs))
-    if known is None or not 0 <= now - known[0] < AGAIN:
-        states = [digest_of(os.path.join(base, path)) for path in headers]
-        states += [_sampled(os.path.join(base, path)) for path in programs]
-        known = _installations[base, headers, programs] = now, hashlib.sha256("\n".join(states).encode()).hexdigest()
-    return known[1]
-
-
-def _signature(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev
-
-
-def _read(path: str) -> tuple[bytes, str]:
-    """Return the contents of a file and their digest, which is kept if it can be trusted. Raises OSError."""
-    with open(path, "rb") as stream:
-        status = os.fstat(stream.fileno())
-        contents = stream.read()
-    digest = hashlib.sha256(contents).hexdigest()
-    _remember(_digests, path, status, digest)
-    return contents, digest
+@functools.lru_cache(maxsize=32)
+def _installation(base: str, headers: tuple[str, ...], programs: tuple[str, ...], _now: float) -> str:
+    """Return a digest of a compiler and its headers: hundreds of files, looked at once in a while."""
+    states = [digest_of(os.path.join(base, path)) for path in headers]
+    states += [_sampled(os.path.join(base, path)) for path in programs]
+    return hashlib.sha256("\n".join(states).encode()).hexdigest()
 
 
 def _sampled(path: str) -> str:
@@ -197,7 +176,7 @@ def _sampled(path: str) -> str:
     return _remembered(_digests, path, look, "absent")
 
 
-def _names_in(folder: str) -> frozenset[str]:
+def names_in(folder: str) -> frozenset[str]:
     """Return the names in a folder, read again only if its status has changed."""
     return _remembered(_folders, folder, lambda status: frozenset(os.listdir(folder)), frozenset())
 
@@ -246,16 +225,12 @@ class _Scan:
     reason: str
 
 
-_scans: dict[str, tuple[str, _Scan]] = {}  # digest and scan, by path
+_scans: dict[str, tuple[Status, _Scan | None]] = {}
 
 
-def _scan(path: str) -> tuple[str, _Scan]:
-    """Return a file's digest, and the headers that it names. Raises OSError."""
-    digest, known = digest_of(path), _scans.get(path)
-    if known is None or known[0] != digest:
-        contents, digest = _read(path)
-        known = _scans[path] = digest, _scan_text(contents)
-    return known
+def _scan(path: str) -> _Scan | None:
+    """Return the headers that a file names; None if there is no such file."""
+    return _remembered(_scans, path, lambda _: _scan_text(Path(path).read_bytes()), None)
 
 
 def _scan_text(text: bytes) -> _Scan:
@@ -384,26 +359,23 @@ class Observation:
         return Dependencies(files=own, headers=headers, programs=large, scripts=scripts, absent=absent)
 
     def _follow(self, search: _Search, path: str) -> None:
-        covered = search.place.is_covered(path)
-        try:
-            scan = _scan(search.place.on_disk(path))[1]
-        except OSError:
-            if covered:
-                return
-            raise Unrepeatable(f"{path} has gone while it was compiled") from None
-        if scan.reason and not covered:
+        scan = _scan(search.place.on_disk(path)) or _Scan(headers=(), reason="has gone while it was compiled")
+        if scan.reason and not search.place.is_covered(path):
             raise Unrepeatable(f"{path} {scan.reason}")
         for header in scan.headers:
             search.follow(path, *header)
 
     def _check(self, path: str, shown: str) -> None:
         """Raise Unrepeatable for a file that was changed since the compilation began."""
-        try:
-            changed = max(os.stat(path).st_ctime_ns, os.lstat(path).st_ctime_ns)
-        except OSError:  # expected to be absent
-            return
-        if changed > self.since:
-            raise Unrepeatable(f"{shown} was changed while it was compiled")
+        with contextlib.suppress(OSError):  # expected to be absent
+            if max(os.stat(path).st_ctime_ns, os.lstat(path).st_ctime_ns) > self.since:
+                raise Unrepeatable(f"{shown} was changed while it was compiled")
+
+
+def _status(path: str) -> os.stat_result | None:
+    with contextlib.suppress(OSError):
+        return os.stat(path)
+    return None
 
 
 class _Search:
@@ -411,6 +383,7 @@ class _Search:
 
     def __init__(self, place: Place, opened: Iterable[str], output: str) -> None:
         self.place = place
+        self._status = functools.cache(lambda path: _status(place.on_disk(path)))
         self.opened = dict.fromkeys(map(place.name, opened))
         self.asked: dict[str, None] = {}  # further paths whose presence or contents matter
         quote: dict[str, None] = {}
@@ -421,21 +394,12 @@ class _Search:
         self.quote, self.bracket = list(quote), list(bracket)
         self._vain = dict.fromkeys(place.name(f"{path}/")[:-1] for path in IGNORED.findall(output))
         self._named: set[str] = set()  # opened files that a text names
-        self._statuses: dict[str, os.stat_result | None] = {}
         self._identities = {self._identity(path): path for path in self.opened}
 
     def names_the_root(self) -> bool:
         """Return whether a file of the project names this checkout by its whole path, and so reads it elsewhere too."""
         own = [path for path in self.opened if not path.startswith("/") and self._status(path)]
-        return any(os.fsencode(f"{self.place.root}/") in _read(self.place.on_disk(path))[0] for path in own)
-
-    def _status(self, path: str) -> os.stat_result | None:
-        if path not in self._statuses:
-            try:
-                self._statuses[path] = os.stat(self.place.on_disk(path))
-            except OSError:
-                self._statuses[path] = None
-        return self._statuses[path]
+        return any(os.fsencode(f"{self.place.root}/") in Path(self.place.on_disk(path)).read_bytes() for path in own)
 
     def _identity(self, path: str) -> tuple[int, int] | str:
         status = self._status(path)
@@ -486,7 +450,7 @@ class _Search:
             if self.place.is_covered(path):
                 continue
             folder, name = self._first_missing(path)
-            if name in _names_in(self.place.on_disk(folder)):
+            if name in names_in(self.place.on_disk(folder)):
                 present.append(os.path.join(folder, name))
             else:
                 absent.setdefault(folder, set()).add(name)

@@ -81,28 +81,23 @@ WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-X
 SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
             "-E": "preprocess", "--checks": "checks", "-v": "verbose"}  # fmt: skip
 NAMES = {"-o": "output", "--output-file": "output", "--as": "as", "--lowered-names": "names"}
-PASSED = {"-D": "-D", "-I": "-I", "-U": "-U", "--define-macro": "-D", "--include-path": "-I", "--undefine-macro": "-U"}
+LONG = {"--define-macro": "-D", "--include-path": "-I", "--undefine-macro": "-U"}
+PASSED = re.compile(rf"(-[DIU]|{'|'.join(LONG)})=?(.*)", re.DOTALL)
 
 
 def parse(arguments: list[str]) -> dict:
     options: dict = dict.fromkeys(SWITCHES.values(), False) | dict.fromkeys(NAMES.values(), "")
-    options |= {"source": "", "pass": [], "expressions": []}
-    options["checks"] = version.asks_for_checks()
+    options |= {"source": "", "pass": [], "expressions": [], "checks": version.asks_for_checks()}
     rest = iter(arguments)
     for argument in rest:
-        name, _, value = argument.partition("=")
         if argument in SWITCHES:
             options[SWITCHES[argument]] = True
         elif argument in NAMES:
             options[NAMES[argument]] = next(rest)
         elif argument == "--name-expression":
             options["expressions"].append(next(rest))
-        elif argument in PASSED:
-            options["pass"].append(PASSED[argument] + next(rest))
-        elif name in PASSED and value:
-            options["pass"].append(PASSED[name] + value)
-        elif argument[:2] in ("-D", "-I", "-U"):
-            options["pass"].append(argument)
+        elif passed := PASSED.fullmatch(argument):
+            options["pass"].append(LONG.get(passed[1], passed[1]) + (passed[2] or next(rest)))
         elif re.fullmatch(r"-?-(?:arch|gpu-architecture|code|gencode)=.*", argument):
             options["pass"] += of_architecture(argument)
         elif argument in WITH_VALUES:
@@ -124,7 +119,10 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
     try:
         with tempfile.TemporaryDirectory() as folder:
             written = compiled(Path(folder), text, source, options, host)
-            image = linked(Path(folder), written)
+            assembled, shared = Path(folder, "whole.s"), Path(folder, "kernel.so")
+            assembled.write_text(written, errors="surrogateescape")
+            gxx("-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,--build-id=none", "-o", str(shared), str(assembled))
+            image = shared.read_bytes()
     except (BadKernel, host_code.NotHere) as error:
         sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
         return 1
@@ -231,14 +229,6 @@ def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Ho
     plain = host_code.without_host_code(plain, begin, end, f"{SOFTCUDA}/", host)
     plain = declarations.with_default_constructors(plain, begin, host.constructors)
     return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
-
-
-def linked(folder: Path, written: str) -> bytes:
-    """Return the shared object that the assembly makes."""
-    source, shared = folder / "whole.s", folder / "kernel.so"
-    source.write_text(written, errors="surrogateescape")
-    gxx("-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,--build-id=none", "-o", str(shared), str(source))
-    return shared.read_bytes()
 
 
 def kernels_own_path(path: str) -> str:

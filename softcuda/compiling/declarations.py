@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 import assembly
-from items import STRING, closing
+from items import STRING, closing, edited, split
 
 # Words before a function's name that have brackets of their own.
 QUALIFIER = re.compile(
@@ -110,17 +110,16 @@ def with_dynamic_shared(text: str) -> str:
     References, so that the address of one is that of an array. Where no function is around them, only what has an
     address before the program runs can be referred to.
     """
-    out, position = [], 0
-    for match in DYNAMIC.finditer(text):
-        kind = f"{match['before'] or ''}{match['type']}"
-        array = f"[]{match['rows']}"
+
+    def reference(match: re.Match) -> str:
+        kind, array = f"{match['before'] or ''}{match['type']}", f"[]{match['rows']}"
         inside = in_a_function(text, match.start())
         memory = "softcuda_dynamic_shared()" if inside else "softcuda_dynamic_area"
-        reference = f"{'' if inside else 'static '}{kind} (&{match['name']}){array}"
-        reference += f" = *reinterpret_cast<{kind} (*){array}>({memory});"
-        out += [text[position : match.start()], reference, "\n" * (match[0].count("\n") - reference.count("\n"))]
-        position = match.end()
-    return "".join([*out, text[position:]])
+        cpp = f"{'' if inside else 'static '}{kind} (&{match['name']}){array}"
+        cpp += f" = *reinterpret_cast<{kind} (*){array}>({memory});"
+        return cpp + "\n" * (match[0].count("\n") - cpp.count("\n"))
+
+    return DYNAMIC.sub(reference, text)
 
 
 def in_a_function(text: str, place: int) -> bool:
@@ -173,11 +172,7 @@ def with_records(text: str) -> str:
         edits.append(
             (kernel.body, kernel.body, f" __attribute__((used)) static constexpr auto {assembly.RECORD} = {record};")
         )
-    out, position = [], 0
-    for first, last, instead in sorted(set(edits)):
-        out += [text[position:first], instead]
-        position = last
-    return "".join([*out, text[position:]])
+    return edited(text, set(edits))
 
 
 def kernel_at(text: str, begin: int) -> Kernel | None:
@@ -237,34 +232,28 @@ LAMBDA = re.compile(r"\]\s*(?:\([^(){}]*\))?\s*(?:mutable\b)?\s*(?:->[\w\s:*&<>]
 
 def with_marked_returns(text: str) -> str:
     """Return the source with a call of softcuda_returns at each return of a kernel itself, on the same lines."""
-    out, position, expected = [], 0, False  # `expected`: the next bracket opens a kernel
+    expected = False  # the next bracket opens a kernel
     brackets: list[bool] = []  # of a kernel, those that are open: whether a lambda begins there
     numbers = itertools.count(1)  # which keep g++ from making one call of two
-    for match in TOKEN.finditer(text):
-        out.append(text[position : match.start()])
-        position, token = match.end(), match[0]
+
+    def marked(match: re.Match) -> str:
+        nonlocal expected
+        token = match[0]
         if match["back"] and brackets and not any(brackets):
-            token = f"{{ softcuda_returns({next(numbers)}); return; }}" + "\n" * token.count("\n")
-        elif token == "{" and (expected or brackets):
+            return f"{{ softcuda_returns({next(numbers)}); return; }}" + "\n" * token.count("\n")
+        if token == "{" and (expected or brackets):
             brackets.append(bool(brackets and LAMBDA.search(text[max(0, match.start() - 200) : match.start()])))
             expected = False
         elif token == "}" and brackets:
             brackets.pop()
         elif token in ("__global__", ";"):
             expected = token == "__global__"
-        out.append(token)
-    return "".join([*out, text[position:]])
+        return token
+
+    return TOKEN.sub(marked, text)
 
 
 def split_top(text: str) -> list[str]:
     """Split at commas that are in no brackets. Where < and > do not match, they compare."""
-    opening, end = ("(<[", ")>]") if text.count("<") == text.count(">") else ("([", ")]")
-    parts, depth, part = [], 0, ""
-    for character in text:
-        depth += (character in opening) - (character in end)
-        if character == "," and depth == 0:
-            parts.append(part)
-            part = ""
-        else:
-            part += character
-    return [p for p in [*parts, part] if p.strip()]
+    angles = "<>" if text.count("<") == text.count(">") else ""
+    return [part for part in split(text, ",", f"()[]{{}}{angles}") if part.strip()]

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import messages
-from instances import bare, launches, made_at, wrong_ones
-from items import DEVICE, Item, Source, functions, head, is_marked, items, line_of, place_of, source_of
+from instances import INSTANCE, bare, launches, made_at
+from items import DEVICE, Item, Source, edited, functions, head, is_marked, items, line_of, place_of, source_of
 
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
@@ -47,8 +47,8 @@ class Host:
     shared variables whose constructor is code. ``headers``: whether the headers of the system are needed; ``without``:
     whether some were left out. ``asked``: instances of templates that host code launches; ``refused``: those that are
     none, because g++ refuses the very words. ``broken``: first tokens of functions that kernels do without, since g++
-    refuses them; ``complaint``: what it said of the first of them; ``launched``: words of all instances; ``parsed``:
-    the last attempt.
+    refuses them; ``complaint``: what it said of the first of them; ``launched``: words of all instances; ``source``,
+    ``declared``: of the last attempt.
     """
 
     names: set[str] = field(default_factory=set)
@@ -61,14 +61,16 @@ class Host:
     broken: set[int] = field(default_factory=set)
     complaint: str = ""
     launched: set[str] = field(default_factory=set)
-    parsed: Parsed | None = None
+    source: Source | None = None
+    declared: list[Item] = field(default_factory=list)
 
     def learn(self, errors: str) -> bool:
         """Take note of what g++ complains of. Returns whether the next attempt can differ from the last."""
         computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
         constructors = set(re.findall(r"non-[‘']constexpr[’'] function [‘'](?:\w+::)*?(\w+)(?:<.*>)?::\1\(", errors))
         undeduced = re.findall(r"unable to deduce [‘']const auto[’'] from [‘']& ?(.+)[’']$", errors, re.MULTILINE)
-        wrong = [self.asked[number] for number in wrong_ones(errors)]
+        # Those whose very words g++ refuses, and not those within which it finds an error.
+        wrong = [self.asked[int(n)] for n in re.findall(rf"^{INSTANCE}(\d+):.*: error:", errors, re.MULTILINE)]
         refused = set(map(bare, [*undeduced, *wrong]))
         if computed - self.computed or constructors - self.constructors:
             self.computed |= computed
@@ -77,7 +79,7 @@ class Host:
             self.headers = True
         elif refused - self.refused:
             self.refused |= refused
-        elif self.parsed and (more := broken(self.parsed, errors, self.names) - self.broken):
+        elif more := broken(self, errors) - self.broken:
             self.broken |= more
             self.complaint = self.complaint or errors
         else:
@@ -109,7 +111,7 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     edits = [(item.first, item.last, at(item, item.first)) for item in hosts]
     used = set(re.findall(r"\w+", " ".join(host.asked)))
     host.launched |= used
-    host.parsed = Parsed(source=source, declared=declared, launched=host.launched)
+    host.source, host.declared = source, declared
     chosen, inner = reached(source, remaining, marked, used, host.broken)
     gone = places(inner)
     refuse_unsupported(source, chosen, gone)
@@ -120,7 +122,7 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
     left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
     host.without = bool(left_out)
-    return edited(source, (begin, end), [*edits, *inner, *renamed(source, chosen)], left_out)
+    return without_tokens(source, (begin, end), [*edits, *inner, *renamed(source, chosen)], left_out)
 
 
 def apart(
@@ -250,12 +252,9 @@ def is_wanted(source: Source, item: Item, used: set[str]) -> bool:
         return True
     if words[0] == "using" and "=" not in words:
         return words[1] == "namespace" or item.names[0][-1] in used
-    return not item.names or any(used.issuperset(without_operator(name)) for name in item.names)
-
-
-def without_operator(name: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a name without an operator in it, which is used without being named."""
-    return name[:-1] if name[-1].startswith("operator") else name
+    # An operator is used without being named.
+    names = [name[:-1] if name[-1].startswith("operator") else name for name in item.names]
+    return not names or any(used.issuperset(name) for name in names)
 
 
 def places(edits: list[Edit]) -> set[int]:
@@ -292,8 +291,8 @@ def members(source: Source, item: Item, marked: set[str], broken: set[int], over
         if member.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(words):
             continue
         name = member.names[0][-1]
-        asked_for = "virtual" in words or "override" in words or name in over
-        if name.lstrip("~") in names or asked_for or is_assignment(source, member):
+        asked_for = "virtual" in words or "override" in words or name in over or name == "operator="
+        if name.lstrip("~") in names or asked_for:
             edits += without_body(source, member)
         elif member.body or name not in marked | asked:
             edits.append((member.first, member.last, ""))
@@ -322,10 +321,6 @@ def renamed(source: Source, chosen: list[Item]) -> Iterator[Edit]:
             yield (place, place + 1, f"softcuda_own_{token}")
 
 
-def is_assignment(source: Source, member: Item) -> bool:
-    return source.tokens[member.brackets - 2 : member.brackets] == ["operator", "="]
-
-
 def without_body(source: Source, member: Item) -> Iterator[Edit]:
     """Make a declaration of a definition: what initialises members goes, too."""
     if not member.body:
@@ -336,7 +331,7 @@ def without_body(source: Source, member: Item) -> Iterator[Edit]:
     yield (first, member.last, ";")
 
 
-def edited(source: Source, limits: tuple[int, int], edits: list[Edit], left_out: list[tuple[int, int]]) -> str:
+def without_tokens(source: Source, limits: tuple[int, int], edits: list[Edit], left_out: list[tuple[int, int]]) -> str:
     """Return the text with other words for some tokens and without some headers, on the same lines."""
     stay = sorted({*source.markers, *((first, last) for first, last, _ in source.others)} - {*left_out})
     changes = [(first, last, "") for first, last in left_out]
@@ -346,12 +341,7 @@ def edited(source: Source, limits: tuple[int, int], edits: list[Edit], left_out:
             source.places[last - 1][1],
         )
         changes.append((start, stop, instead + remains(source.text, start, stop, stay)))
-    out, position = [source.text[: limits[0]]], limits[0]
-    for start, stop, instead in sorted(changes, key=lambda change: (change[0], -change[1])):
-        if start >= position:
-            out += [source.text[position:start], instead]
-            position = stop
-    return "".join([*out, source.text[position:]])
+    return source.text[: limits[0]] + edited(source.text, changes, limits[0])
 
 
 def remains(text: str, start: int, stop: int, stay: list[tuple[int, int]]) -> str:
@@ -371,30 +361,26 @@ ERROR = re.compile(
 TRAP = '{ softcuda_trap("a call of a function that needs host code"); }'
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parsed:
-    """A source and its declarations. ``launched``: words of the instances that host code launches."""
-
-    source: Source
-    declared: list[Item]
-    launched: set[str]
-
-
-def broken(parsed: Parsed, errors: str, hosts: set[str]) -> set[int]:
-    """Return the first tokens of functions that g++ refuses and that can go. ``hosts``: names that were set aside."""
+def broken(host: Host, errors: str) -> set[int]:
+    """Return the first tokens of functions that g++ refuses and that can go."""
     complaints: dict[str, list[tuple[int, bool]]] = {}  # lines, and whether they are of host code
     for error in ERROR.finditer(errors):
         quoted = " ".join(re.findall(r"[‘'][^’']*[’']", error["what"] or ""))
-        of_host = not hosts.isdisjoint(re.findall(r"\w+", quoted))
+        of_host = not host.names.isdisjoint(re.findall(r"\w+", quoted))
         complaints.setdefault(error["file"], []).append((int(error["line"]), of_host))
-    return {item.first for item in functions(parsed.source, parsed.declared) if is_meant(parsed, item, complaints)}
+    source, launched = host.source, host.launched
+    whole = functions(source, host.declared) if source else ()
+    return {item.first for item in whole if is_meant(source, item, launched, complaints)}
 
 
-def is_meant(parsed: Parsed, item: Item, complaints: dict[str, list[tuple[int, bool]]]) -> bool:
-    """Return whether complaints are of a function that can go; of one for both sides, that they name host code."""
-    source, words = parsed.source, head(parsed.source, item)
+def is_meant(source: Source, item: Item, launched: set[str], complaints: dict[str, list[tuple[int, bool]]]) -> bool:
+    """Return whether complaints are of a function that can go; of one for both sides, that they name host code.
+
+    ``launched``: words of the instances that host code launches.
+    """
+    words = head(source, item)
     both = "__host__" in words and "__device__" in words
-    unused = is_kernel_template(source, item) and item.names[0][-1] not in parsed.launched
+    unused = is_kernel_template(source, item) and item.names[0][-1] not in launched
     if not (both or unused or DEVICE.isdisjoint(words)):
         return False
     file, first = line_of(source, item.first)

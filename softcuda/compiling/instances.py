@@ -299,11 +299,6 @@ def with_scopes(tokens: Tokens, place: int) -> str:
 INSTANCE = "softcuda-instance-"  # what the file of an instance is called, with its number
 
 
-def wrong_ones(errors: str) -> list[int]:
-    """Return the numbers of instances whose very words g++ refuses, not of those within which it finds an error."""
-    return [int(number) for number in re.findall(rf"^{INSTANCE}(\d+):.*: error:", errors, re.MULTILINE)]
-
-
 def bare(instance: str) -> str:
     """Return the name of an instance without namespaces and spaces, which g++ writes as it likes."""
     return re.sub(r"\w+::", "", "".join(instance.split()))

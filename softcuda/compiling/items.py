@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 STRING = r"(?:\"(?:\\.|[^\"\\\n])*\"|(?<![\w'])(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')"
@@ -337,3 +337,24 @@ def closing(text: str, position: int) -> int:
         if not depth:
             return match.start()
     return len(text)
+
+
+def split(text: str, separator: str, brackets: str = "()[]{}") -> list[str]:
+    """Split at separators that are in no bracket and no string."""
+    parts, depth, begin = [], 0, 0
+    for match in re.finditer(rf"{STRING}|[{re.escape(brackets + separator)}]", text):
+        depth += (match[0] in brackets[::2]) - (match[0] in brackets[1::2])
+        if match[0] == separator and not depth:
+            parts.append(text[begin : match.start()])
+            begin = match.end()
+    return [*parts, text[begin:]]
+
+
+def edited(text: str, edits: Iterable[tuple[int, int, str]], begin: int = 0) -> str:
+    """Return the text from a place on with other words between some places; an edit within another one is left out."""
+    out = []
+    for start, stop, instead in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
+        if start >= begin:
+            out += [text[begin:start], instead]
+            begin = stop
+    return "".join([*out, text[begin:]])

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import items
 import ptx_table
 from items import STRING, SYSTEM, closing
 from ptx_table import Row
@@ -68,13 +69,7 @@ def refusal(line: int, why: str) -> str:
 
 def split(text: str, separator: str) -> list[str]:
     """Split at separators that are in no bracket and no string."""
-    parts, depth, begin = [], 0, 0
-    for match in re.finditer(rf"{STRING}|[(){{}}\[\]{separator}]", text):
-        depth += (match[0] in "([{") - (match[0] in ")]}")
-        if match[0] == separator and not depth:
-            parts.append(text[begin : match.start()])
-            begin = match.end()
-    return [part.strip() for part in (*parts, text[begin:])]
+    return [part.strip() for part in items.split(text, separator)]
 
 
 def statement(inside: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import softcuda
-from softcuda import cache
+from softcuda import cache, dependencies
 from softcuda.dependencies import Dependencies
 from tests.project import ROOT
 from warpwatch.devices.compile.compiler import CompileError, Image, cache_notes, compile_file, read_image
@@ -119,19 +119,20 @@ def test_names_are_read_once_until_the_folder_changes(
     source: Path, folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = compile_file(source, {}, None)
-    os.utime(folders, (1, 1))  # it was changed long ago
-    listed: list[Path] = []
+    listed: list[str] = []
     names = os.listdir
 
-    def list_names(folder: Path) -> list[str]:
-        if folder == folders:
+    def list_names(folder: str) -> list[str]:
+        if folder == str(folders):
             listed.append(folder)
         return names(folder)
 
     monkeypatch.setattr(os, "listdir", list_names)
-    for _ in range(3):
-        assert compile_file(source, {}, None) == first
-    assert listed == [folders]
+    with monkeypatch.context() as patch:
+        patch.setattr(dependencies, "SETTLED", 0)  # as if it was changed long ago
+        for _ in range(3):
+            assert compile_file(source, {}, None) == first
+    assert listed == [str(folders)]
     copy = folders / first.path.name.replace(first.source_hash, "0" * cache.DIGITS)
     shutil.copy(first.path, copy)
     found = cache.Cache(folder=folders, program="a", variable="A").find(f"twice-{'0' * 16}", ".so", is_code=True)
@@ -153,12 +154,9 @@ def test_folders_are_made_for_the_user_alone_and_entries_not_for_others_to_write
 
 def plant(image: Path, name: str) -> Path:
     """Write a shared object that reports its own loading, under an entry's name with a checksum that fits."""
-    code = image.with_name("planted.cpp")
+    code = image.parents[1] / "planted.cpp"
     code.write_text('extern "C" int twice(int x) { return 666; }\n')
-    subprocess.run(["g++", "-shared", "-fPIC", "-o", str(code.with_suffix(".so")), str(code)], check=True)
-    contents = code.with_suffix(".so").read_bytes()
-    code.unlink()
-    code.with_suffix(".so").unlink()
+    contents = compile_file(code, {}, None).path.read_bytes()
     planted = image.with_name(f"{name}-{cache.checksum_of(contents)}.so")
     planted.write_bytes(contents)
     return planted
@@ -310,7 +308,7 @@ def test_processes_that_lack_the_same_build_wait_for_one_of_them(tmp_path: Path)
         return b"built", NOTHING
 
     def ask(_: int) -> Path:
-        return softcuda._kept(tmp_path, "made", ".so", b"key", make, 0o644)
+        return softcuda._kept(tmp_path, "made", ".so", b"key", make)
 
     with ThreadPoolExecutor(3) as pool:
         found = set(pool.map(ask, range(3)))
@@ -325,6 +323,6 @@ def test_a_build_that_fails_is_tried_by_the_next(tmp_path: Path) -> None:
         raise softcuda.BuildError("no compiler")
 
     with pytest.raises(softcuda.BuildError, match="no compiler"):
-        softcuda._kept(tmp_path, "made", ".so", b"key", fail, 0o644)
-    built = softcuda._kept(tmp_path, "made", ".so", b"key", lambda: (b"built", NOTHING), 0o644)
+        softcuda._kept(tmp_path, "made", ".so", b"key", fail)
+    built = softcuda._kept(tmp_path, "made", ".so", b"key", lambda: (b"built", NOTHING))
     assert built.read_bytes() == b"built"

@@ -30,6 +30,15 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def program() -> str:
+    """NVIDIA's nvcc."""
+    try:
+        return nvcc().program
+    except NoCompiler as missing:
+        pytest.skip(str(missing))
+
+
 def run(folder: Path, *arguments: str) -> str:
     """Run Python there, with the caches of kernels in that folder too."""
     environment = os.environ | {"WARPWATCH_CACHE": str(folder / "cache")}
@@ -52,12 +61,9 @@ def test_the_host_runs_kernels_of_any_folder(checkout: Path) -> None:
     assert "result    right" in run(checkout, "-m", "warpwatch", "run", "transpose-serial-host-17x33-float32")
 
 
+@pytest.mark.usefixtures("program")
 def test_nvcc_compiles_kernels_of_any_folder_to_the_same_code(checkout: Path) -> None:
     """NVIDIA's nvcc gives paths to a shell, so it must not be given this one."""
-    try:
-        nvcc()
-    except NoCompiler as missing:
-        pytest.skip(str(missing))
     code = (
         "from warpwatch.devices.compile.compiler import *\n"
         "macros = dict(scalar_t='float', BLOCK_X='16', BLOCK_Y='16')\n"
@@ -68,11 +74,8 @@ def test_nvcc_compiles_kernels_of_any_folder_to_the_same_code(checkout: Path) ->
     assert run(checkout, "-c", code).strip() == here.image_hash
 
 
+@pytest.mark.usefixtures("program")
 def test_nvcc_finds_headers_in_other_folders_of_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        nvcc()
-    except NoCompiler as missing:
-        pytest.skip(str(missing))
     monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
     root = tmp_path / "a project of $(touch X)"
     for name, text in {"k/scale.cu": '#include "part.h"\n', "inc/part.h": "__global__ void scale() {}\n"}.items():
@@ -84,11 +87,9 @@ def test_nvcc_finds_headers_in_other_folders_of_any_project(tmp_path: Path, monk
     assert again.image_hash != image.image_hash
 
 
-def test_an_nvcc_of_any_folder_is_called_by_a_plain_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        program = Path(nvcc().program)
-    except NoCompiler as missing:
-        pytest.skip(str(missing))
+def test_an_nvcc_of_any_folder_is_called_by_a_plain_name(
+    tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
     (tmp_path / "tool$(touch X)" / "bin").mkdir(parents=True)
     there = tmp_path / "tool$(touch X)" / "bin" / "nvcc"
@@ -99,11 +100,8 @@ def test_an_nvcc_of_any_folder_is_called_by_a_plain_name(tmp_path: Path, monkeyp
     assert image.path.read_bytes()[:4] == b"\x7fELF"
 
 
+@pytest.mark.usefixtures("program")
 def test_a_source_outside_the_checkout_whose_name_a_shell_would_read_is_refused(tmp_path: Path) -> None:
-    try:
-        nvcc()
-    except NoCompiler as missing:
-        pytest.skip(str(missing))
     source = tmp_path / "k$(touch X).cu"
     source.write_text('extern "C" __global__ void k() {}\n')
     with pytest.raises(CompileError, match="to a shell"):

@@ -1,4 +1,4 @@
-"""Tests that what is read from a cubin is what ptxas says of it."""
+"""Tests that what is read from a cubin is what ptxas says of it, and occupancy by figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from warpwatch.catalogue.launches import Capability
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
-from warpwatch.machine_code.cubin import read_cubin
+from warpwatch.machine_code.cubin import LIMITS, occupancy, read_cubin
 
 KERNELS = """
 extern "C" __global__ void tile(float* b)
@@ -78,3 +78,38 @@ def test_what_is_no_cubin_is_not_read(image: bytes) -> None:
 def test_a_cubin_that_is_cut_off_is_not_read(tmp_path: Path) -> None:
     image, _ = compiled(tmp_path, "sm_90")
     assert read_cubin(image[: len(image) // 2], Capability(9, 0)) is None
+
+
+# By the limits in NVIDIA's guide
+
+
+@pytest.mark.parametrize(
+    ("capability", "threads", "registers", "shared_bytes", "share", "limited_by"),
+    [
+        ((9, 0), 256, 32, 0, 1.0, "threads"),
+        ((9, 0), 256, 33, 0, 0.75, "registers"),  # 40 registers are given, of which 48 warps fit
+        ((9, 0), 256, 128, 0, 0.25, "registers"),
+        ((9, 0), 64, 129, 0, 0.1875, "registers"),  # 3 warps in each quarter of the multiprocessor
+        ((9, 0), 32, 16, 0, 0.5, "blocks"),
+        ((9, 0), 256, 32, 49_152, 0.5, "shared memory"),
+        ((9, 0), 256, 32, 28_160, 1.0, "threads"),  # with 1 KiB for the system, eight blocks take all of 228 KiB
+        ((9, 0), 256, 32, 28_161, 0.875, "shared memory"),
+        ((9, 0), 1024, 65, 0, 0.0, "registers"),  # such a block cannot run
+        ((8, 6), 256, 32, 0, 1.0, "threads"),
+        ((8, 6), 1024, 32, 0, 32 / 48, "threads"),
+        ((7, 5), 256, 64, 32_768, 0.5, "shared memory"),
+        ((12, 0), 128, 40, 50_000, 8 / 48, "shared memory"),
+    ],
+)
+def test_occupancy(
+    capability: tuple[int, int], threads: int, registers: int, shared_bytes: int, share: float, limited_by: str
+) -> None:
+    found = occupancy(capability, threads=threads, registers=registers, shared_bytes=shared_bytes)
+    assert found
+    assert found.share == pytest.approx(share)
+    assert found.limited_by == limited_by
+
+
+def test_a_gpu_that_is_not_known_has_no_figure() -> None:
+    assert (8, 8) not in LIMITS
+    assert occupancy((8, 8), threads=128, registers=32, shared_bytes=0) is None

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from warpwatch.machine_code.listing import Instruction, inside_loops, kind, loops, mix, parse
+from warpwatch.machine_code.disassembler import inside_loops, loops, mix, parse
+from warpwatch.machine_code.instructions import Instruction
 
 # A loop of four instructions; then what fills the section up.
 LOOP = """
@@ -179,5 +180,5 @@ def test_kinds() -> None:
         "BSSY B0, ->7": "control",
         "FROBNICATE R1": "other",
     }
-    assert {text: kind(instruction(text)) for text in kinds} == kinds
+    assert {text: instruction(text).kind for text in kinds} == kinds
     assert mix([instruction("EXIT"), instruction("BRA"), instruction("MOV R1, R2")]) == {"control": 2, "move": 1}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warpwatch.machine_code.listing import parse
-from warpwatch.machine_code.strides import FAR, Access, Steps, accesses, bank_ways, sectors
+from warpwatch.machine_code.disassembler import parse
+from warpwatch.machine_code.strides import FAR, Access, Steps, accesses
 
 INDICES = """
 S2R R0, SR_TID.X
@@ -83,7 +83,7 @@ def test_a_predicate_that_is_written_changes_no_register() -> None:
     ],
 )
 def test_sectors_of_a_warp(steps: Steps, size: int, block: tuple[int, int, int], count: int) -> None:
-    assert sectors(Access(kind="global load", bytes=size, steps=steps), block) == count
+    assert Access(kind="global load", bytes=size, steps=steps).sectors(block) == count
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_sectors_of_a_warp(steps: Steps, size: int, block: tuple[int, int, int],
     ],
 )
 def test_rounds_of_a_warp_in_shared_memory(steps: Steps, size: int, ways: int) -> None:
-    assert bank_ways(Access(kind="shared load", bytes=size, steps=steps), (32, 8, 1)) == ways
+    assert Access(kind="shared load", bytes=size, steps=steps).bank_ways((32, 8, 1)) == ways
 
 
 def test_what_is_not_known_costs_an_unknown_amount() -> None:
     unknown = Access(kind="global load", bytes=4, steps=None)
-    assert sectors(unknown, (32, 1, 1)) is None
-    assert bank_ways(unknown, (32, 1, 1)) is None
+    assert unknown.sectors((32, 1, 1)) is None
+    assert unknown.bank_ways((32, 1, 1)) is None

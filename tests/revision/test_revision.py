@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import operator
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from tests.checkout import Bench, without_rights
 from tests.project import ROOT
 from warpwatch.catalogue.project import Project
-from warpwatch.revision import commit, declared, isolated
-from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
-from warpwatch.revision.declared import BadRevision, Reading, read_declared
+from warpwatch.devices.other_kernel import OtherKernel
+from warpwatch.revision import declared, isolated
+from warpwatch.revision.commit import checkout, find_commit, other_kernels_of
+from warpwatch.revision.declared import BadRevision, Reading
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 
@@ -54,12 +55,16 @@ def saved(folder: Path) -> str:
     return find_commit("HEAD", folder)
 
 
+def read_declared(folder: Path) -> declared.Declared:
+    return Reading(folder, "kernels", "HEAD").declared("sm_90")
+
+
 @functools.cache
 def good() -> dict[str, Any]:
     """Declarations of this revision, of three cases alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "parse", lambda text, revision: json.loads(text))
-        document: Any = read_declared(ROOT, "kernels", "HEAD", "sm_90")
+        document: Any = read_declared(ROOT)
     names = [name for name in document["cases"] if "struct" in name or "matmul-tiled-8x8-128x128x128" in name]
     return {"cases": {name: document["cases"][name] for name in names[:3]}}
 
@@ -147,7 +152,7 @@ def test_it_sees_no_variables_of_the_user_but_those_that_python_needs(
     code = "import os, sys\nraise SystemExit(' '.join(sorted(os.environ)) + ' ' + os.environ['HOME'])"
     write(tree, code)
     with pytest.raises(BadRevision) as error:
-        read_declared(tree, "kernels", "HEAD", "sm_90")
+        read_declared(tree)
     names = str(error.value).partition("(")[2].rstrip(")").split()
     home = names.pop()
     own = {"HOME", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "WARPWATCH_CACHE", "XDG_CACHE_HOME"}
@@ -160,7 +165,7 @@ def test_it_sees_no_variables_of_the_user_but_those_that_python_needs(
 def test_it_imports_its_own_kernels_and_nothing_of_this_checkout(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises(BadRevision, match=r"has no attribute 'FAMILIES'|No module named|cannot import name"):
-        read_declared(tree, "kernels", "HEAD", "sm_90")  # its folder `kernels` is there, and empty
+        read_declared(tree)  # its folder `kernels` is there, and empty
 
 
 def gone(pid: int) -> bool:
@@ -186,9 +191,17 @@ def test_it_ends_in_time_and_leaves_no_process_behind(tree: Path, monkeypatch: p
     begin = time.monotonic()
     said = r"over" if "over" in after else r"\(no answer within 3 s; process killed\)"
     with pytest.raises(BadRevision, match=f"its declarations cannot be read .*{said}"):
-        read_declared(tree, "kernels", "HEAD", "sm_90")
+        read_declared(tree)
     assert time.monotonic() - begin < 30
     assert gone(int((tree / "pid").read_text()))
+
+
+def wait_for(path: Path) -> None:
+    for _ in range(500):
+        if path.exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} does not appear")
 
 
 def test_a_reading_that_nobody_waits_for_leaves_no_process_and_no_folder_behind(tree: Path) -> None:
@@ -200,10 +213,7 @@ def test_a_reading_that_nobody_waits_for_leaves_no_process_and_no_folder_behind(
         "time.sleep(600)\n",
     )
     reading = Reading(tree, "kernels", "HEAD")
-    for _ in range(500):
-        if (tree / "begun").exists():
-            break
-        time.sleep(0.02)
+    wait_for(tree / "begun")
     process, home = (tree / "begun").read_text().split()
     assert Path(home).is_dir()
     reading.stop()
@@ -218,19 +228,15 @@ def test_it_begins_before_the_architecture_is_known(tree: Path) -> None:
     with (tree / "kernels" / "__init__.py").open("a") as file:
         file.write("import pathlib\npathlib.Path('begun').touch()\n")
     reading = Reading(tree, "kernels", "HEAD")
-    for _ in range(500):
-        if (tree / "begun").exists():
-            break
-        time.sleep(0.02)
-    assert (tree / "begun").exists()
-    assert reading.declared("sm_90") == read_declared(ROOT, "kernels", "HEAD", "sm_90")
+    wait_for(tree / "begun")
+    assert reading.declared("sm_90") == read_declared(ROOT)
 
 
 def test_it_does_not_fill_the_disk(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "MOST_BYTES", 2**20)
     write(tree, "while True: print('x' * 1000)")
     with pytest.raises(BadRevision, match=r"\(it writes more than 1 MiB; process killed\)"):
-        read_declared(tree, "kernels", "HEAD", "sm_90")
+        read_declared(tree)
 
 
 @pytest.mark.slow
@@ -238,83 +244,62 @@ def test_what_it_prints_does_not_mix_with_what_it_declares(tree: Path) -> None:
     subprocess.run(["cp", "-r", ROOT / "kernels", tree], check=True)
     with (tree / "kernels" / "__init__.py").open("a") as file:
         file.write("print('a greeting')\n")
-    assert read_declared(tree, "kernels", "HEAD", "sm_90") == read_declared(ROOT, "kernels", "HEAD", "sm_90")
+    assert read_declared(tree) == read_declared(ROOT)
 
 
 def test_its_last_words_cannot_steer_a_terminal(tree: Path) -> None:
     write(tree, r"raise SystemExit('\x1b[2J' + 'x' * 500)")
     with pytest.raises(BadRevision, match=r"\(\?\[2Jx{200,300}\.\.\.\)$"):
-        read_declared(tree, "kernels", "HEAD", "sm_90")
+        read_declared(tree)
 
 
 # What it declares
 
 
-def answering(text: bytes) -> Callable[[Path, str, str, str], declared.Declared]:
-    """Stand in for ``read_declared`` on a revision whose Python writes this."""
-    return lambda tree, module, revision, arch: declared.parse(text, revision)
+def read_answer(tree: Path, text: bytes) -> dict[str, OtherKernel]:
+    """Read a revision whose Python writes this."""
+    return other_kernels_of(declared.parse(text, "HEAD").cases, tree, "HEAD")
 
 
-CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = {
-    "flags null": (lambda d, c: c.update(flags=None), r"Expected `array`, got `null` - at `\$.cases\[...\].flags`"),
-    "no cases": (lambda d, c: d.pop("cases"), "missing required field `cases`"),
-    "cases a list": (lambda d, c: d.update(cases=[1]), "Expected `object`, got `array`"),
-    "another file": (lambda d, c: c.update(source="../../../etc/passwd"), "is not a file of its kernels"),
-    "an absolute file": (lambda d, c: c.update(source="/etc/passwd"), "is not a file of its kernels"),
-    "a link outside": (lambda d, c: c.update(source="kernels/link/x.cu"), "its source lies outside of the revision"),
-    "a folder of headers that is a link outside": (
-        lambda d, c: c.update(include=["kernels/link"]),
-        "its source lies outside of the revision",
-    ),
-    "a folder of headers elsewhere": (lambda d, c: c.update(include=["../include"]), "is not a file of its kernels"),
-    "options of its own": (lambda d, c: c.update(flags=["-ccbin=/tmp/x"]), "it compiles with '-ccbin=/tmp/x'"),
-    "an entry": (lambda d, c: c["identity"]["steps"][0].update(entry="a\tb"), "Expected `str` matching regex"),
-    "an entry of none": (
-        lambda d, c: c["identity"]["steps"][0].update(entry="absent"),
-        "it launches 'absent', which is none of",
-    ),
-    "no launch": (lambda d, c: c["identity"].update(steps=[]), "Expected `array` of length >= 1"),
-    "an array's name": (lambda d, c: c["identity"]["arrays"][0].update(name="a b"), "matching regex"),
-    "a shape of text": (lambda d, c: c["identity"]["arrays"][0].update(shape=["1"]), "Expected `int`, got `str`"),
-    "a cluster of none": (lambda d, c: c["identity"]["steps"][0].update(cluster=[0, 1, 1]), "Expected `int` >= 1"),
-    "a macro": (lambda d, c: c.update(macros={"A B": "1"}), "matching regex"),
-    "a macro's type": (lambda d, c: c.update(macros={"A": 1}), "Expected `str`, got `int`"),
-    "a grid of none": (lambda d, c: c["identity"]["steps"][0].update(grid=[0, 1, 1]), "Expected `int` >= 1"),
-    "a grid of two": (lambda d, c: c["identity"]["steps"][0].update(grid=[1, 1]), "Expected `array` of length 3"),
-    "a grid of text": (lambda d, c: c["identity"]["steps"][0].update(grid="111"), "Expected `array`"),
-    "a huge number": (lambda d, c: c["identity"]["steps"][0].update(shared_bytes=10**400), "shared_bytes"),
-    "true for a number": (
-        lambda d, c: c["identity"]["steps"][0].update(block=[True, 1, 1]),
-        "Expected `int`, got `bool`",
-    ),
-    "a pointer to nothing": (
-        lambda d, c: c["identity"]["steps"][0].update(arguments=[["pointer", "lost", 0]]),
-        "cannot be used",
-    ),
-    "a negative offset": (
-        lambda d, c: c["identity"]["steps"][0].update(arguments=[["pointer", "A", -8]]),
-        "Expected `int` >= 0",
-    ),
-    "another type": (
-        lambda d, c: c["identity"]["steps"][0].update(arguments=[["object", 0]]),
-        "Invalid value 'object'",
-    ),
-    "too large a value": (
-        lambda d, c: c["identity"]["steps"][0].update(arguments=[["scalar", "int8", str(2**40)]]),
-        "out of bounds for int8",
-    ),
-    "no argument": (lambda d, c: c["identity"]["steps"][0].update(arguments=[[]]), "cannot be read"),
+STEP, ARRAY = ("identity", "steps", 0), ("identity", "arrays", 0)
+# Of a case, or of the whole document where the place is None: what is set where, and what is said of it.
+CHANGES: dict[str, tuple[tuple[str | int, ...] | None, dict[str, Any], str]] = {
+    "flags null": ((), {"flags": None}, r"Expected `array`, got `null` - at `\$.cases\[...\].flags`"),
+    "no cases": (None, {"cases": ...}, "missing required field `cases`"),
+    "cases a list": (None, {"cases": [1]}, "Expected `object`, got `array`"),
+    "another file": ((), {"source": "../../../etc/passwd"}, "is not a file of its kernels"),
+    "an absolute file": ((), {"source": "/etc/passwd"}, "is not a file of its kernels"),
+    "a link outside": ((), {"source": "kernels/link/x.cu"}, "its source lies outside of the revision"),
+    "headers behind a link outside": ((), {"include": ["kernels/link"]}, "its source lies outside of the revision"),
+    "a folder of headers elsewhere": ((), {"include": ["../include"]}, "is not a file of its kernels"),
+    "options of its own": ((), {"flags": ["-ccbin=/tmp/x"]}, "it compiles with '-ccbin=/tmp/x'"),
+    "an entry": (STEP, {"entry": "a\tb"}, "Expected `str` matching regex"),
+    "an entry of none": (STEP, {"entry": "absent"}, "it launches 'absent', which is none of"),
+    "no launch": (("identity",), {"steps": []}, "Expected `array` of length >= 1"),
+    "an array's name": (ARRAY, {"name": "a b"}, "matching regex"),
+    "a shape of text": (ARRAY, {"shape": ["1"]}, "Expected `int`, got `str`"),
+    "a cluster of none": (STEP, {"cluster": [0, 1, 1]}, "Expected `int` >= 1"),
+    "a macro": ((), {"macros": {"A B": "1"}}, "matching regex"),
+    "a macro's type": ((), {"macros": {"A": 1}}, "Expected `str`, got `int`"),
+    "a grid of none": (STEP, {"grid": [0, 1, 1]}, "Expected `int` >= 1"),
+    "a grid of two": (STEP, {"grid": [1, 1]}, "Expected `array` of length 3"),
+    "a grid of text": (STEP, {"grid": "111"}, "Expected `array`"),
+    "a huge number": (STEP, {"shared_bytes": 10**400}, "shared_bytes"),
+    "true for a number": (STEP, {"block": [True, 1, 1]}, "Expected `int`, got `bool`"),
+    "a pointer to nothing": (STEP, {"arguments": [["pointer", "lost", 0]]}, "cannot be used"),
+    "a negative offset": (STEP, {"arguments": [["pointer", "A", -8]]}, "Expected `int` >= 0"),
+    "another type": (STEP, {"arguments": [["object", 0]]}, "Invalid value 'object'"),
+    "too large a value": (STEP, {"arguments": [["scalar", "int8", str(2**40)]]}, "out of bounds for int8"),
+    "no argument": (STEP, {"arguments": [[]]}, "cannot be read"),
     "a struct of itself": (
-        lambda d, c: c["identity"]["steps"][0].update(
-            arguments=[["struct", 8, [["a", 0, ["scalar", "float64", "1"]], ["a", 0, ["scalar", "int8", "1"]]]]]
-        ),
+        STEP,
+        {"arguments": [["struct", 8, [["a", 0, ["scalar", "float64", "1"]], ["a", 0, ["scalar", "int8", "1"]]]]]},
         "cannot be used",
     ),
-    "machine code that is no base64": (lambda d, c: c.update(code="0"), "cannot be used"),
+    "machine code that is no base64": ((), {"code": "0"}, "cannot be used"),
     "a field beyond its struct": (
-        lambda d, c: c["identity"]["steps"][0].update(
-            arguments=[["struct", 4, [["a", 3, ["scalar", "float64", "1"]]]]]
-        ),
+        STEP,
+        {"arguments": [["struct", 4, [["a", 3, ["scalar", "float64", "1"]]]]]},
         "cannot be used",
     ),
 }
@@ -322,27 +307,29 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str
 
 @pytest.mark.once
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_it_declares_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+def test_what_it_declares_is_checked(tree: Path, change: str) -> None:
     (tree / "kernels" / "link").symlink_to(tree.parent)
     document = copy.deepcopy(good())
-    alter, said = CHANGES[change]
-    alter(document, next(iter(document["cases"].values())))
-    monkeypatch.setattr(commit, "read_declared", answering(json.dumps(document).encode()))
+    place, values, said = CHANGES[change]
+    case: Any = next(iter(document["cases"].values()))
+    changed = document if place is None else functools.reduce(operator.getitem, place, case)
+    for name, value in values.items():
+        changed[name] = value
+        if value is ...:
+            del changed[name]
     with pytest.raises(BadRevision, match=rf"HEAD: its declaration.*{said}"):
-        read_other_kernels(tree, "kernels", "HEAD", "sm_90")
+        read_answer(tree, json.dumps(document).encode())
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 200_000, b"null", b'{"cases": [' + b"9" * 5000 + b"]}"])
-def test_what_is_no_declaration_is_one_sentence(tree: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    monkeypatch.setattr(commit, "read_declared", answering(text))
+def test_what_is_no_declaration_is_one_sentence(tree: Path, text: bytes) -> None:
     with pytest.raises(BadRevision, match="HEAD: its declarations cannot be read") as error:
-        read_other_kernels(tree, "kernels", "HEAD", "sm_90")
+        read_answer(tree, text)
     assert "\n" not in str(error.value)
 
 
-def test_a_good_declaration_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "read_declared", answering(json.dumps(good()).encode()))
-    assert read_other_kernels(tree, "kernels", "HEAD", "sm_90").keys() == good()["cases"].keys()
+def test_a_good_declaration_is_read(tree: Path) -> None:
+    assert read_answer(tree, json.dumps(good()).encode()).keys() == good()["cases"].keys()
     values = [
         value for case in good()["cases"].values() for step in case["identity"]["steps"] for value in step["arguments"]
     ]
@@ -377,9 +364,7 @@ def test_whatever_it_declares_is_read_or_refused(data: st.DataObject) -> None:
         for name in path[:-1]:
             value = value[name]
         value[path[-1]] = copy.deepcopy(data.draw(ODD))  # or a list could come to hold itself
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit, "read_declared", answering(json.dumps(document).encode()))
-        try:
-            read_other_kernels(ROOT, "kernels", "HEAD", "sm_90")
-        except BadRevision as error:
-            assert "\n" not in str(error)  # noqa: PT017  # what else is raised fails the test
+    try:
+        read_answer(ROOT, json.dumps(document).encode())
+    except BadRevision as error:
+        assert "\n" not in str(error)  # noqa: PT017  # what else is raised fails the test

@@ -91,32 +91,26 @@ def test_what_an_interrupted_run_left_is_removed_too(project: Project) -> None:
     assert not left.exists()
 
 
-def change(tree: Path) -> None:
-    path = tree / "kernels" / "__init__.py"
-    before = path.stat()
-    path.write_text("number = 9\n")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as long and as old as before
+# A file, and what is written to it; None where it is removed.
+SPOILT = {
+    "changed": ("kernels/__init__.py", "number = 9\n"),
+    "removed": ("kernels/a.h", None),
+    "added": ("kernels/b.h", ""),
+    "a damaged listing": (LISTING, "{"),
+}
 
 
-def remove(tree: Path) -> None:
-    (tree / "kernels" / "a.h").unlink()
-
-
-def add(tree: Path) -> None:
-    (tree / "kernels" / "b.h").write_text("")
-
-
-def damage_listing(tree: Path) -> None:
-    (tree / LISTING).write_text("{")
-
-
-@pytest.mark.parametrize("spoil", [change, remove, add, damage_listing])
-def test_a_folder_that_is_not_as_it_was_unpacked_is_not_used(project: Project, spoil: object) -> None:
-    assert callable(spoil)
+@pytest.mark.parametrize(("name", "text"), SPOILT.values(), ids=SPOILT)
+def test_a_folder_that_is_not_as_it_was_unpacked_is_not_used(project: Project, name: str, text: str | None) -> None:
     (project.root / "kernels" / "a.h").write_text("")
     first = unpack(project)
     assert again(project) == first
-    spoil(first)
+    path, before = first / name, (first / "kernels" / "__init__.py").stat()
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as long and as old as before
     second = again(project)
     assert second != first
     assert files(second) == {"kernels/__init__.py", "kernels/a.h"}
@@ -233,30 +227,26 @@ def test_submodules_are_there_as_the_commit_records_them(with_submodule: Project
     assert headers(again(with_submodule)) == HEADERS
 
 
-def moved(root: Path) -> None:
-    git(root, "mv", "third party/lib", "elsewhere")
-
-
-def removed(root: Path) -> None:
-    git(root, "rm", "-qf", "third party/lib")
-
-
-def without_its_address(root: Path) -> None:
-    git(root, "config", "-f", ".gitmodules", "submodule.a/name.url", "/nowhere")
-    git(root, "submodule", "sync", "-q")
-
-
-def emptied(root: Path) -> None:
-    git(root, "submodule", "-q", "deinit", "-f", "--all")
+SINCE = {
+    "moved": [("mv", "third party/lib", "elsewhere")],
+    "removed": [("rm", "-qf", "third party/lib")],
+    "without its address": [
+        ("config", "-f", ".gitmodules", "submodule.a/name.url", "/nowhere"),
+        ("submodule", "sync", "-q"),
+    ],
+    "emptied": [("submodule", "-q", "deinit", "-f", "--all")],
+}
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("then", [moved, removed, without_its_address, emptied])
-def test_a_submodule_is_found_whatever_became_of_it_since(with_submodule: Project, then: object) -> None:
-    assert callable(then)
+@pytest.mark.parametrize("commands", SINCE.values(), ids=SINCE)
+def test_a_submodule_is_found_whatever_became_of_it_since(
+    with_submodule: Project, commands: Sequence[Sequence[str]]
+) -> None:
     unpack(with_submodule)
     shutil.rmtree(with_submodule.root.parent / "cache")
-    then(with_submodule.root)
+    for command in commands:
+        git(with_submodule.root, *command)
     assert headers(again(with_submodule)) == HEADERS
 
 

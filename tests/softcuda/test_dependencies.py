@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,15 +16,7 @@ import pytest
 from softcuda import cache, cache_folder, stand_in
 from softcuda.dependencies import SETTLED
 from warpwatch.devices.compile import compiler
-from warpwatch.devices.compile.compiler import (
-    Compiled,
-    CompileError,
-    Image,
-    Target,
-    compile_file,
-    compile_text,
-    files_of,
-)
+from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_file, compile_text, files_of
 from warpwatch.devices.compile.entries import Kernels, compile_entries
 
 KERNEL = 'extern "C" __global__ void scale(int* x) { x[threadIdx.x] *= FACTOR; }\n'
@@ -57,6 +49,11 @@ class Project:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
 
+    def writing(self, name: str, *texts: str) -> Iterator[Callable[[], object]]:
+        """Yield functions that write texts to a file, which has the first already."""
+        self.write(**{name: texts[-1]})
+        return (functools.partial(self.write, **{name: text}) for text in texts)
+
     def compile(self, source: str, *flags: str, root: Path | None = None) -> Image:
         """Compile a text in front of the kernel."""
         root = root or self.root
@@ -88,7 +85,7 @@ def project(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     made = Project(tmp_path / "project", COMPILERS[request.param]())
     compile_ = compiler.compile_bytes
 
-    def count(*arguments: object, **more: object) -> Compiled:
+    def count(*arguments: object, **more: object) -> cache.Compiled:
         made.calls.append(str(arguments[2]))
         return compile_(*arguments, **more)  # type: ignore[arg-type]
 
@@ -114,8 +111,9 @@ NAMED = {
 @pytest.mark.parametrize("how", NAMED)
 def test_a_header_belongs_to_the_build_however_it_is_named(project: Project, how: str) -> None:
     source, header = NAMED[how]
-    project.write(k__outer_h='#include "part.h"\n', **{header: TWO})
-    project.check(source, lambda: project.write(**{header: THREE}), undo=lambda: project.write(**{header: TWO}))
+    project.write(k__outer_h='#include "part.h"\n')
+    change, undo = project.writing(header, THREE, TWO)
+    project.check(source, change, undo=undo)
 
 
 @pytest.mark.once
@@ -146,19 +144,17 @@ FLAGS = {
 @with_nvcc
 @pytest.mark.parametrize("how", FLAGS)
 def test_a_header_in_a_folder_that_flags_name_belongs_to_the_build(project: Project, how: str) -> None:
-    project.write(inc__part_h=TWO)
     (project.root / "words").write_text("-Iinc\n")
-    change, undo = (lambda text=text: project.write(inc__part_h=text) for text in (THREE, TWO))
+    change, undo = project.writing("inc__part_h", THREE, TWO)
     project.check('#include "part.h"\n', change, *FLAGS[how], undo=undo)
 
 
 @pytest.mark.once
 def test_a_header_in_a_folder_of_cpath_belongs_to_the_build(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.write(inc__part_h=TWO, far__part_h=THREE)
+    project.write(far__part_h=THREE)
     monkeypatch.setenv("CPATH", str(project.root / "inc"))
-    project.check(
-        "#include <part.h>\n", lambda: project.write(inc__part_h=THREE), undo=lambda: project.write(inc__part_h=TWO)
-    )
+    change, undo = project.writing("inc__part_h", THREE, TWO)
+    project.check("#include <part.h>\n", change, undo=undo)
     first = project.compile("#include <part.h>\n")
     monkeypatch.setenv("CPATH", str(project.root / "far"))
     assert project.compile("#include <part.h>\n").image_hash != first.image_hash
@@ -167,18 +163,15 @@ def test_a_header_in_a_folder_of_cpath_belongs_to_the_build(project: Project, mo
 @pytest.mark.slow
 @with_nvcc
 def test_headers_and_macros_that_flags_name_belong_to_the_build(project: Project) -> None:
-    project.write(k__part_h=TWO)
     for flags in (("-include", "k/part.h"), ("-Xcompiler", "-imacros,k/part.h"), ("--pre-include", "k/part.h")):
         project.calls.clear()
-        change, undo = (lambda text=text: project.write(k__part_h=text) for text in (THREE, TWO))
+        change, undo = project.writing("k__part_h", THREE, TWO)
         project.check("", change, *flags, undo=undo)
 
 
 @with_nvcc
 def test_the_words_of_a_file_of_options_belong_to_the_build(project: Project) -> None:
-    words = project.root / "words"
-    words.write_text("-DFACTOR=2\n")
-    change, undo = (lambda text=text: words.write_text(f"-DFACTOR={text}\n") for text in "32")
+    change, undo = project.writing("words", "-DFACTOR=3\n", "-DFACTOR=2\n")
     project.check("", change, "--options-file=words", undo=undo)
 
 
@@ -244,9 +237,9 @@ def test_a_header_of_the_toolkit_that_the_project_gets_is_read(project: Project)
 
 @pytest.mark.once
 def test_a_header_that_is_deleted_gives_way_to_the_next(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.write(inc__part_h=TWO, far__part_h=THREE)
+    project.write(far__part_h=THREE)
     monkeypatch.setenv("CPATH", ":".join(str(project.root / name) for name in ("inc", "far")))
-    undo = lambda: project.write(inc__part_h=TWO)  # noqa: E731
+    (undo,) = project.writing("inc__part_h", TWO)
     project.check("#include <part.h>\n", (project.root / "inc" / "part.h").unlink, undo=undo)
 
 
@@ -293,27 +286,20 @@ def test_a_header_of_the_same_size_and_time_is_told_apart(project: Project) -> N
     project.check('#include "part.h"\n', lambda: put(THREE), undo=lambda: put(TWO))
 
 
-@pytest.mark.once
-def test_a_header_that_is_asked_for_belongs_to_the_build(project: Project) -> None:
-    source = f'#if __has_include("part.h") && __has_include(<cmath>)\n{THREE}#else\n{TWO}#endif\n'
-    header = project.root / "k" / "part.h"
-    project.check(source, lambda: header.write_text(""), undo=header.unlink)
+QUESTIONS = {
+    "plainly": '__has_include("part.h") && __has_include(<cmath>)',
+    "by a wrapper": 'MY_HAS_INCLUDE("part.h")',
+    "with a comment": '__has_include /* beside */ ("part.h")',
+}
 
 
 @pytest.mark.once
-def test_a_header_that_a_wrapper_asks_for_belongs_to_the_build(project: Project) -> None:
-    asks = '#define MY_HAS_INCLUDE(x) __has_include(x)\n#if MY_HAS_INCLUDE("part.h")\n'
-    header = project.root / "k" / "part.h"
-    source = f'{asks}{THREE}#else\n{TWO}#endif\n#include "other.h"\n'
-    project.write(k__other_h="")
-    project.check(source, lambda: header.write_text(""), undo=header.unlink)
-
-
-@pytest.mark.once
-def test_a_question_with_a_comment_in_it_belongs_to_the_build(project: Project) -> None:
-    source = f'#if __has_include /* beside */ ("part.h")\n{THREE}#else\n{TWO}#endif\n'
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_header_that_is_asked_for_belongs_to_the_build(project: Project, question: str) -> None:
+    wrapper = "#define MY_HAS_INCLUDE(x) __has_include(x)\n"
     header = project.root / "k" / "part.h"
     project.write(k__other_h="")
+    source = f'{wrapper}#if {question}\n{THREE}#else\n{TWO}#endif\n#include "other.h"\n'
     project.check(source, lambda: header.write_text(""), undo=header.unlink)
 
 
@@ -361,47 +347,40 @@ def test_a_date_that_is_set_belongs_to_the_build(project: Project, monkeypatch: 
 # Compilers
 
 
+def wrapping(wrapper: Path, program: str | None) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Write a script in a program's place, which defines FACTOR as 2; return functions that make it 3 and 2."""
+
+    def put(factor: int) -> None:
+        wrapper.parent.mkdir(exist_ok=True)
+        wrapper.write_text(f'#!/bin/sh\nexec {program} -DFACTOR={factor} "$@"\n')
+        wrapper.chmod(0o755)
+        os.utime(wrapper, (1, 1))
+
+    put(2)
+    return functools.partial(put, 3), functools.partial(put, 2)
+
+
 @on_a_device
 def test_the_g_plus_plus_of_the_path_belongs_to_the_build(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "g++" if project.target and project.target.program else "gcc"
-    wrapper = tmp_path / "bin" / name
-    wrapper.parent.mkdir()
-
-    def put(factor: int) -> None:
-        wrapper.write_text(f'#!/bin/sh\nexec {shutil.which(name, path="/usr/bin")} -DFACTOR={factor} "$@"\n')
-        wrapper.chmod(0o755)
-
-    put(2)
-    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
-    project.check("", lambda: put(3), undo=lambda: put(2))
+    change, undo = wrapping(tmp_path / "bin" / name, shutil.which(name, path="/usr/bin"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    project.check("", change, undo=undo)
 
 
 @with_nvcc
 def test_another_nvcc_of_the_same_path_and_version_belongs_to_the_build(project: Project, tmp_path: Path) -> None:
-    program = tmp_path / "nvcc"
-
-    def put(factor: int) -> None:
-        program.write_text(f'#!/bin/sh\nexec {shutil.which("nvcc")} -DFACTOR={factor} "$@"\n')
-        program.chmod(0o755)
-        os.utime(program, (1, 1))
-
-    put(2)
-    project.target = Target("sm_90", str(program))
-    project.check("", lambda: put(3), undo=lambda: put(2))
+    change, undo = wrapping(tmp_path / "nvcc", shutil.which("nvcc"))
+    project.target = Target("sm_90", str(tmp_path / "nvcc"))
+    project.check("", change, undo=undo)
 
 
 @with_nvcc
 def test_the_compiler_of_ccbin_belongs_to_the_build(project: Project, tmp_path: Path) -> None:
-    wrapper = tmp_path / "g++"
-
-    def put(factor: int) -> None:
-        wrapper.write_text(f'#!/bin/sh\nexec g++ -DFACTOR={factor} "$@"\n')
-        wrapper.chmod(0o755)
-
-    put(2)
-    project.check("", lambda: put(3), "-ccbin", str(wrapper), undo=lambda: put(2))
+    change, undo = wrapping(tmp_path / "g++", "g++")
+    project.check("", change, "-ccbin", str(tmp_path / "g++"), undo=undo)
 
 
 @pytest.mark.once
@@ -474,6 +453,7 @@ def test_kernels_that_are_named_as_in_cpp_are_compiled_again_with_their_headers(
     project.write(
         k__part_h=TWO, k__named_cu='#define PART "part.h"\n#include PART\nnamespace ns {\n' + KERNEL[11:] + "}\n"
     )
+    assert project.target
     kernels = Kernels(source=project.root / "k" / "named.cu", entries=("ns::scale",), macros={}, root=project.root)
     first = compile_entries(kernels, project.target)
     project.write(k__part_h=THREE)

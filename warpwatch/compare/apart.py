@@ -123,7 +123,7 @@ class OtherProcess:
         program = Path(call_process.__file__)
         with theirs, open(printing, "wb") as output:
             try:
-                self._isolated = Isolated(program, arguments, self._tree, output, pass_fds=[theirs.fileno()])
+                self._isolated = Isolated(program, arguments, self._tree, output, [theirs.fileno()])
             except OSError as error:
                 self._socket.close()
                 os.close(self._output)

@@ -18,13 +18,13 @@ from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases, timed_cases
 from warpwatch.compare.comparison import listed
-from warpwatch.devices.compile.background import Progress, on_all_cores
+from warpwatch.devices.compile.background import Progress, images_or_errors, on_all_cores
 from warpwatch.devices.compile.builds import compile_build, entries_of, symbols_in
 from warpwatch.devices.compile.compiler import CompileError, Image, Target, read_image
 from warpwatch.devices.machine import DeviceError
 from warpwatch.machine_code.cubin import Needs, Occupancy, occupancy, read_cubin
 from warpwatch.machine_code.disassembler import Code, NoDisassembler, read_code
-from warpwatch.revision.commit import compile_other, images_or_errors, read_other_kernels
+from warpwatch.revision.commit import compile_other, read_other_kernels
 from warpwatch.revision.declared import own_identity
 from warpwatch.runs.identity import Identity, difference
 

@@ -37,7 +37,8 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.devices.worker import Kernel
 from warpwatch.revision import declarations
 from warpwatch.revision.commit import compile_other_kernels, other_kernel_of
-from warpwatch.revision.declared import declared_case
+from warpwatch.revision.declared import DeclaredCase
+from warpwatch.runs.record import typed
 from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.timing.side_by_side import Delay
 from warpwatch.verdict.rule import Verdict
@@ -223,4 +224,4 @@ def delayed_side(side: OtherKernel) -> OtherKernel:
 def own_side(case: Case) -> OtherKernel:
     """Describe the case itself as another revision would be described."""
     root = case.family.root
-    return other_kernel_of(root, declared_case(declarations.declared(case, root)))
+    return other_kernel_of(root, typed(declarations.declared(case, root), DeclaredCase))

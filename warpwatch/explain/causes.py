@@ -19,8 +19,8 @@ from math import prod
 from warpwatch.catalogue.launches import Launch
 from warpwatch.compare.code_difference import Kernel
 from warpwatch.machine_code.cubin import Occupancy
-from warpwatch.machine_code.listing import FLOAT_DIVISION, INTEGER_DIVISION, PLAIN_LOAD, READ_ONLY_LOAD
-from warpwatch.machine_code.strides import UNIFORM, Access, bank_ways, sectors
+from warpwatch.machine_code.disassembler import FLOAT_DIVISION, INTEGER_DIVISION, PLAIN_LOAD, READ_ONLY_LOAD
+from warpwatch.machine_code.strides import UNIFORM, Access
 
 # What a turn of a loop is there for, as far as kinds of instructions tell: arithmetic and accesses to memory.
 WORK = ("FMA", "float", "half", "tensor", "special function", "global load", "global store")
@@ -55,7 +55,7 @@ class KernelSide(Kernel):
         return self.needs.shared_bytes + self.launch.shared_bytes
 
     def mark(self, name: str) -> int:
-        """Return how often the code has an operation of warpwatch/machine_code/listing.py."""
+        """Return how often the code has an operation of warpwatch/machine_code/disassembler.py."""
         return self.code.marks.get(name, 0) if self.code else 0
 
     def accesses(self, kind: str) -> list[Access]:
@@ -126,7 +126,7 @@ Cost = Callable[[Access, Sequence[int]], int | None]
 def coalescing(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find loads or stores of global memory whose warps touch more sectors for the same bytes."""
     for kind in reversed(GLOBAL):
-        before, after = (_worst(*sides, kind, sectors, by_bytes=True) for sides in ((old, new), (new, old)))
+        before, after = (_worst(*sides, kind, Access.sectors, by_bytes=True) for sides in ((old, new), (new, old)))
         if before and after and max(before / after, after / before) >= TWICE:
             figures = f"bytes moved for each byte that is asked for {before:.1f} -> {after:.1f}"
             return by_growth(
@@ -141,7 +141,7 @@ def coalescing(old: KernelSide, new: KernelSide) -> Cause | None:
 def bank_conflicts(old: KernelSide, new: KernelSide) -> Cause | None:
     """Find accesses to shared memory whose threads meet in one bank more often."""
     for kind in SHARED:
-        before, after = (_worst(*sides, kind, bank_ways) for sides in ((old, new), (new, old)))
+        before, after = (_worst(*sides, kind, Access.bank_ways) for sides in ((old, new), (new, old)))
         if before and after and max(before / after, after / before) >= TWICE:
             figures = f"{kind}s of a warp took {before:.0f} rounds and take {after:.0f}"
             if old.shared_bytes != new.shared_bytes:

@@ -6,12 +6,12 @@ Capability".
 
 from __future__ import annotations
 
-import hashlib
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from warpwatch.catalogue.launches import Capability
+from warpwatch.devices.compile.compiler import digest_of
 from warpwatch.devices.compile.symbols import (
     BROKEN,
     CUDA,
@@ -68,7 +68,10 @@ def _read(elf: bytes, capability: Capability) -> Cubin:
     sections = read_sections(elf)
     table = next(section for section in sections if section.kind == SYMBOLS)
     symbols = read_symbols(elf, sections, table)
-    values = {(attribute, number): value for attribute, number, value in _attributes(elf, sections)}
+    of_all = (section for section in sections if section.kind == CUDA_INFO and not section.info)
+    attributes = (each for section in of_all for each in read_attributes(elf, section) if len(each[1]) == 8)
+    words = ((attribute, *struct.unpack("<II", payload)) for attribute, payload in attributes)
+    values = {(attribute, number): value for attribute, number, value in words}  # number: of a symbol
     kernels = {}
     for number, symbol in enumerate(symbols):
         if not symbol.section or not symbol.other & CUDA_ENTRY:
@@ -77,19 +80,10 @@ def _read(elf: bytes, capability: Capability) -> Cubin:
             registers=values.get((REGISTERS, number), 0),
             local_bytes=max(values.get((FRAME, number), 0), values.get((LEAST_STACK, number), 0)),
             shared_bytes=_shared_bytes(sections, symbol, capability),
-            code=_hash(_content(elf, sections[symbol.section])),
+            code=_hash(elf, sections[symbol.section]),
         )
-    data = sorted(_hash(_content(elf, section)) for section in sections if _is_data(section))
-    return Cubin(kernels=kernels, data=_hash("".join(data).encode()))
-
-
-def _attributes(elf: bytes, sections: Sequence[Section]) -> Iterator[tuple[int, int, int]]:
-    """Yield attribute, number of the symbol and value from the section that tells of all kernels."""
-    for section in sections:
-        if section.kind == CUDA_INFO and not section.info:
-            for attribute, payload in read_attributes(elf, section):
-                if len(payload) == 8:
-                    yield (attribute, *struct.unpack("<II", payload))
+    data = sorted(_hash(elf, section) for section in sections if _is_data(section))
+    return Cubin(kernels=kernels, data=digest_of("".join(data).encode()))
 
 
 def _shared_bytes(sections: Sequence[Section], kernel: Symbol, capability: Capability) -> int:
@@ -104,14 +98,10 @@ def _is_data(section: Section) -> bool:
     return bool(kept and section.flags & ALLOCATED and not section.flags & EXECUTABLE)
 
 
-def _content(elf: bytes, section: Section) -> bytes:
+def _hash(elf: bytes, section: Section) -> str:
     if section.kind == NOBITS:
-        return str(section.length).encode()
-    return elf[section.offset : section.offset + section.length]
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
+        return digest_of(str(section.length).encode())
+    return digest_of(elf[section.offset : section.offset + section.length])
 
 
 WARP = 32

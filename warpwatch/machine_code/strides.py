@@ -8,17 +8,20 @@ is unknown.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from warpwatch.machine_code.listing import ACCESSES, JUMPS, Instruction, width
+from warpwatch.machine_code.instructions import ACCESSES, JUMPS, Instruction
 
 Steps = tuple[int, int, int]  # bytes, or what a register holds, for each step of threadIdx.x, y and z
 FAR = 1 << 40  # a step of unknown length, such as a row of a matrix: far more than a warp's contiguous accesses
 UNIFORM: Steps = (0, 0, 0)
 INDICES: Mapping[str, Steps] = {"SR_TID.X": (1, 0, 0), "SR_TID.Y": (0, 1, 0), "SR_TID.Z": (0, 0, 1)}
+WARP, SECTOR = 32, 32  # threads; bytes that memory moves at once
+BANKS, WORD = 32, 4  # of shared memory, and the bytes of a bank
 WHOLE_WARP = 31  # threadIdx.x & 31 changes within a warp as threadIdx.x does
 WARP_BITS, SIGN_BIT = 5, 31
 PREDICATE = re.compile(r"\b(U?P\d)\b")
@@ -28,19 +31,6 @@ NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)")
 LOADS = frozenset({"ATOM", "ATOMG", "ATOMS", "SHFL", "TEX", "TLD", "LDSM"})  # more that bring what is not computed
 AND = 0xC0  # LOP3's table of a & b
 HIGH = frozenset({"HI", "X", "SX32"})  # modifiers of instructions that compute the upper half of an address
-
-
-@dataclass(frozen=True)
-class Value:
-    """Known part of a register's value: its steps, and what it holds in thread (0, 0, 0), or None."""
-
-    steps: Steps
-    origin: int | None = None
-
-    @property
-    def constant(self) -> int | None:
-        """The value in all threads, where it is known."""
-        return self.origin if self.steps == UNIFORM else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,53 +46,81 @@ class Access:
     steps: Steps | None
     count: int = 1
 
+    def sectors(self, block: Sequence[int]) -> int | None:
+        """Count the sectors of 32 bytes that one access of a full warp touches; None where addresses are unknown.
 
-@dataclass
-class State:
-    """Values of the registers at one instruction.
+        ``block``: x, y and z. The first address is taken for a multiple of a sector.
+        """
+        if self.steps is None:
+            return None
+        return len({place for at in self._addresses(self.steps, block) for place in self._units(at, SECTOR)})
 
-    ``held``: by register. ``under``: what was written under a condition, by register and condition.
-    """
+    def bank_ways(self, block: Sequence[int]) -> int | None:
+        """Return how many rounds a warp's access to shared memory takes; 1 where no two threads want one bank.
 
-    held: dict[str, Value | None] = field(default_factory=dict)
-    under: dict[str, dict[str, Value | None]] = field(default_factory=dict)
+        Threads that read the same word share it. Accesses of 8 and 16 bytes are made by half and quarter warps.
+        """
+        if self.steps is None:
+            return None
+        lanes = self._addresses(self.steps, block)
+        together = max(1, min(WARP, WARP * WORD // self.bytes))
+        ways = 0
+        for first in range(0, len(lanes), together):
+            words = {word for at in lanes[first : first + together] for word in self._units(at, WORD)}
+            ways = max(ways, *Counter(word % BANKS for word in words).values())
+        return ways
 
-    def copy(self) -> State:
-        return State(dict(self.held), {name: dict(values) for name, values in self.under.items()})
+    def _units(self, at: int, unit: int) -> Iterable[int]:
+        """Number the units of memory that an access at an address lies in."""
+        return range(at // unit, (at + self.bytes - 1) // unit + 1)
+
+    @staticmethod
+    def _addresses(steps: Steps, block: Sequence[int]) -> list[int]:
+        """Return the address of each thread of a block's first warp, from that of its first thread."""
+        x, y, z = (*block, 1, 1)[:3]
+        indices = ((thread % x, thread // x % y, thread // (x * y)) for thread in range(min(WARP, x * y * z)))
+        return [sum(step * index for step, index in zip(steps, at, strict=True)) for at in indices]
+
+
+@dataclass(frozen=True)
+class Value:
+    """Known part of a register's value: its steps, and what it holds in thread (0, 0, 0), or None."""
+
+    steps: Steps
+    origin: int | None = None
+
+    @property
+    def constant(self) -> int | None:
+        """The value in all threads, where it is known."""
+        return self.origin if self.steps == UNIFORM else None
+
+
+# Values of registers at one instruction, by register and the condition that they were written under: "" for the value
+# that holds for all threads.
+State = Mapping[tuple[str, str], Value | None]
 
 
 def accesses(instructions: Sequence[Instruction]) -> tuple[Access, ...]:
     """List the loads and stores of a kernel, equal ones together."""
     counts: Counter[tuple[str, int, Steps | None]] = Counter()
-    state = State()
-    waiting: dict[int, list[State]] = {}  # states on paths that join at an instruction
+    arriving: defaultdict[int, list[State]] = defaultdict(list)  # states on the paths that lead to an instruction
     for i, each in enumerate(instructions):
-        for other in waiting.pop(i, ()):
-            state = _joined(state, other)
+        state = functools.reduce(_joined, arriving.pop(i, [{}]))
         if each.name in ACCESSES and (match := ADDRESS.search(each.operands)):
             value = _held(match[1], each, state)
-            counts[ACCESSES[each.name], width(each), value.steps if value else None] += 1
+            counts[ACCESSES[each.name], each.width, value.steps if value else None] += 1
         for target in each.targets if each.name in JUMPS else ():
             if target > i:
-                waiting.setdefault(target, []).append(state.copy())
-        _run(each, state)
-        if (each.name in JUMPS or each.name == "EXIT") and not each.predicate:
-            state = State()  # what follows is reached from elsewhere alone
-            if following := waiting.pop(i + 1, ()):
-                state = following[0]
-                waiting[i + 1] = following[1:]
+                arriving[target].append(state)
+        if each.predicate or each.name not in (*JUMPS, "EXIT"):
+            arriving[i + 1].append(_after(each, state))
     listed = [Access(kind=k, bytes=b, steps=s, count=n) for (k, b, s), n in counts.items()]
     return tuple(sorted(listed, key=lambda a: (a.kind, a.bytes, a.steps or (-1, 0, 0))))
 
 
 def _joined(one: State, other: State) -> State:
     """Return what registers hold where two paths join."""
-    under = {name: _agreed(one.under.get(name, {}), other.under.get(name, {})) for name in {*one.under, *other.under}}
-    return State(_agreed(one.held, other.held), under)
-
-
-def _agreed(one: Mapping[str, Value | None], other: Mapping[str, Value | None]) -> dict[str, Value | None]:
-    return {name: _common(one.get(name), other.get(name)) for name in {*one, *other}}
+    return {place: _common(one.get(place), other.get(place)) for place in {*one, *other}}
 
 
 def _common(one: Value | None, other: Value | None) -> Value | None:
@@ -114,30 +132,28 @@ def _common(one: Value | None, other: Value | None) -> Value | None:
 
 def _held(register: str, each: Instruction, state: State) -> Value | None:
     """Return what an instruction finds in a register: what was written under its own condition, or to all threads."""
-    under = state.under.get(register, {}) if each.predicate else {}
-    return under[each.predicate] if each.predicate in under else state.held.get(register)
+    return state.get((register, each.predicate), state.get((register, "")))
 
 
-def _run(each: Instruction, state: State) -> None:
-    """Apply one instruction to the values of the registers."""
-    for predicate in PREDICATE.findall(",".join(each.operands.split(",")[:2])):  # what it may set
-        for values in state.under.values():
-            values.pop(f"@{predicate}", None)
-            values.pop(f"@!{predicate}", None)
+def _after(each: Instruction, state: State) -> State:
+    """Return the values of the registers after an instruction."""
+    conditions = PREDICATE.findall(",".join(each.operands.split(",")[:2]))  # that it may set
+    gone = {f"@{sign}{name}" for name in conditions for sign in ("", "!")}
+    after = {place: value for place, value in state.items() if place[1] not in gone} if gone else dict(state)
     target = each.operands.partition(",")[0].strip()
     if not re.fullmatch(r"R\d+", target) or each.name.startswith(("ST", "RED")):
-        return
-    result = _value(each, _operands(each.operands)[1:], state)
+        return after
+    result = _value(each, _operands(each.operands)[1:], after)
     count = 4 if "128" in each.modifiers else 2 if {"64", "WIDE"} & set(each.modifiers) else 1
-    names = [target, *(f"R{int(target[1:]) + step}" for step in range(1, count))]
-    for name in names:
-        new = result if name == target or (result and result.steps == UNIFORM) else None
+    for step in range(count):
+        name = f"R{int(target[1:]) + step}"
+        new = result if step == 0 or (result and result.steps == UNIFORM) else None
         if each.predicate:
-            state.under.setdefault(name, {})[each.predicate] = new
-            state.held[name] = _common(state.held.get(name), new)
+            after[name, ""] = _common(after.get((name, "")), new)
         else:
-            state.under.pop(name, None)
-            state.held[name] = new
+            after = {place: value for place, value in after.items() if place[0] != name}
+        after[name, each.predicate] = new
+    return after
 
 
 def _operands(text: str) -> list[str]:
@@ -148,15 +164,14 @@ def _operands(text: str) -> list[str]:
 
 def _value(each: Instruction, operands: Sequence[str], state: State) -> Value | None:
     """Return what an instruction computes, or None where that is unknown."""
-    name, modifiers = each.name, set(each.modifiers)
-    if name == "S2R":
+    if each.name == "S2R":
         special = {"SR_LANEID": None, **{index: Value(steps, 0) for index, steps in INDICES.items()}}
         return special.get(operands[0], Value(UNIFORM))
-    if name in ("LDC", "ULDC", "CS2R"):  # a parameter, unless a thread's own index chooses it
+    if each.name in ("LDC", "ULDC", "CS2R"):  # a parameter, unless a thread's own index chooses it
         return Value(UNIFORM) if ADDRESS.search(each.operands) is None else None
-    if name in ACCESSES or name in LOADS:
+    if each.name in ACCESSES or each.name in LOADS:
         return None
-    return _computed(name, modifiers, [_read(word, each, state) for word in operands])
+    return _computed(each.name, set(each.modifiers), [_read(word, each, state) for word in operands])
 
 
 def _computed(name: str, modifiers: set[str], values: Sequence[Value | None]) -> Value | None:
@@ -180,9 +195,9 @@ def _linear(name: str, modifiers: set[str], values: Sequence[Value | None]) -> V
         case "IMAD", (a, b, c):
             return _sum([_product(a, b), c])
         case "LEA", (a, b, shift):
-            return _sum([_shifted(a, shift), b])
+            return _sum([_product(a, _power(shift)), b])
         case "SHF", (a, shift, *_) if "L" in modifiers and not modifiers & HIGH:
-            return _shifted(a, shift)
+            return _product(a, _power(shift))
     return None
 
 
@@ -198,31 +213,25 @@ def _within_warp(name: str, modifiers: set[str], values: Sequence[Value | None])
     if name == "SHF" and "R" in modifiers:
         if max(numbers) == SIGN_BIT and min(number.steps) >= 0 <= number.origin:
             return Value(UNIFORM, 0)
-        return _rows(number, 1 << max(numbers), "number") if WARP_BITS <= max(numbers) < SIGN_BIT else None
-    if name == "LOP3" and numbers[-1] == AND:
-        for mask in numbers[:-1]:
-            if mask & WHOLE_WARP == WHOLE_WARP and mask & (mask + 1) == 0:
-                return _rows(number, mask + 1, "place")
-            row = 2**32 - mask
-            if mask >> SIGN_BIT and row > WHOLE_WARP and row & (row - 1) == 0:
-                return _rows(number, row, "begin")
+        return _rows(number, 1 << max(numbers))[0] if WARP_BITS <= max(numbers) < SIGN_BIT else None
+    for mask in numbers[:-1] if name == "LOP3" and numbers[-1] == AND else ():
+        if mask & WHOLE_WARP == WHOLE_WARP and mask & (mask + 1) == 0:
+            return _rows(number, mask + 1)[1]
+        row = 2**32 - mask
+        if mask >> SIGN_BIT and row > WHOLE_WARP and row & (row - 1) == 0:
+            return _rows(number, row)[2]
     return None
 
 
-def _rows(number: Value, row: int, asked: str) -> Value | None:
+def _rows(number: Value, row: int) -> tuple[Value | None, Value | None, Value | None]:
     """Split a number into rows of ``row``, where its steps and its origin are whole rows.
 
-    ``asked``: the number of its row, its place in it, or where its row begins.
+    Returns the number of its row, its place in it, and where its row begins.
     """
     _, y, z = number.steps
     if any(step % row for step in (y, z, number.origin or 0)) or FAR in (abs(y), abs(z)):
-        return None
-    parts = {
-        "number": Value((0, y // row, z // row)),
-        "place": Value(INDICES["SR_TID.X"], 0),
-        "begin": Value((0, y, z), number.origin),
-    }
-    return parts[asked]
+        return None, None, None
+    return Value((0, y // row, z // row)), Value(INDICES["SR_TID.X"], 0), Value((0, y, z), number.origin)
 
 
 def _read(word: str, each: Instruction, state: State) -> Value | None:
@@ -247,65 +256,18 @@ def _sum(values: Sequence[Value | None]) -> Value | None:
 
 
 def _product(one: Value | None, other: Value | None) -> Value | None:
-    if one is None or other is None:
+    if one is None or other is None or UNIFORM not in (one.steps, other.steps):
         return None
-    if other.steps != UNIFORM:
-        one, other = other, one
-    if other.steps != UNIFORM:
-        return None
-    if (factor := other.constant) is None:
-        x, y, z = (FAR if step else 0 for step in one.steps)
+    value, factor = (one, other.constant) if other.steps == UNIFORM else (other, one.constant)
+    if factor is None:
+        x, y, z = (FAR if step else 0 for step in value.steps)
         return Value((x, y, z))
-    x, y, z = (FAR if abs(step) == FAR and factor else step * factor for step in one.steps)
-    return Value((x, y, z), None if one.origin is None else one.origin * factor)
+    x, y, z = (FAR if abs(step) == FAR and factor else step * factor for step in value.steps)
+    return Value((x, y, z), None if value.origin is None else value.origin * factor)
 
 
-def _shifted(value: Value | None, shift: Value | None) -> Value | None:
-    if value is None or shift is None:
-        return None
-    if shift.constant is None:
-        return _product(value, Value(UNIFORM))
-    return _product(value, Value(UNIFORM, 1 << shift.constant)) if 0 <= shift.constant < 32 else None
-
-
-WARP, SECTOR = 32, 32  # threads; bytes that memory moves at once
-BANKS, WORD = 32, 4  # of shared memory, and the bytes of a bank
-
-
-def sectors(access: Access, block: Sequence[int]) -> int | None:
-    """Count the sectors of 32 bytes that one access of a full warp touches; None where the addresses are unknown.
-
-    ``block``: x, y and z. The first address is taken for a multiple of a sector.
-    """
-    if access.steps is None:
-        return None
-    return len({place for at in _addresses(access.steps, block) for place in _units(at, access.bytes, SECTOR)})
-
-
-def bank_ways(access: Access, block: Sequence[int]) -> int | None:
-    """Return how many rounds an access of a warp to shared memory takes; 1 where no two threads want one bank.
-
-    Threads that read the same word share it. Accesses of 8 and 16 bytes are made by half and quarter warps.
-    """
-    if access.steps is None:
-        return None
-    lanes = list(_addresses(access.steps, block))
-    together = max(1, min(WARP, WARP * WORD // access.bytes))
-    ways = 0
-    for first in range(0, len(lanes), together):
-        words = {word for at in lanes[first : first + together] for word in _units(at, access.bytes, WORD)}
-        ways = max(ways, *Counter(word % BANKS for word in words).values())
-    return ways
-
-
-def _units(at: int, size: int, unit: int) -> Iterable[int]:
-    """Number the units of memory that ``size`` bytes at an address lie in."""
-    return range(at // unit, (at + size - 1) // unit + 1)
-
-
-def _addresses(steps: Steps, block: Sequence[int]) -> Iterable[int]:
-    """Yield the address of each thread of a block's first warp, from that of its first thread."""
-    x, y, z = (*block, 1, 1)[:3]
-    for thread in range(min(WARP, x * y * z)):
-        at = (thread % x, thread // x % y, thread // (x * y))
-        yield sum(step * index for step, index in zip(steps, at, strict=True))
+def _power(shift: Value | None) -> Value | None:
+    """Return the factor that a shift to the left multiplies by."""
+    if shift is None or shift.constant is None:
+        return shift and Value(UNIFORM)
+    return Value(UNIFORM, 1 << shift.constant) if 0 <= shift.constant < 32 else None

@@ -8,33 +8,32 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.compile.background import on_all_cores
+from warpwatch.devices.compile.background import images_or_errors
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.compile.entries import Kernels, compile_entries
 from warpwatch.devices.compile.ready import code_image
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
-from warpwatch.revision.declared import BadRevision, DeclaredCase, of_code, read_declared
+from warpwatch.revision.declared import BadRevision, DeclaredCase, Reading, of_code
 from warpwatch.revision.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
 from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
 from warpwatch.runs.identity import Identity
 
-K = TypeVar("K")
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 
 
 def check_name(revision: str) -> None:
     """Raise BadRevision for what cannot be a revision, whatever git knows. Its messages begin with the revision."""
-    if not revision.strip():
-        raise BadRevision(f"{revision!r} names no revision: give a commit, a branch or a tag, such as main")
-    if revision.startswith("-"):
-        raise BadRevision(f"{revision}: git knows no such revision here: none begins with '-'")
-    if "\0" in revision:
-        raise BadRevision(f"{revision!r} names no revision: none holds a zero byte")
+    is_wrong = {
+        f"{revision!r} names no revision: give a commit, a branch or a tag, such as main": not revision.strip(),
+        f"{revision}: git knows no such revision here: none begins with '-'": revision.startswith("-"),
+        f"{revision!r} names no revision: none holds a zero byte": "\0" in revision,
+    }
+    if messages := [why for why, wrong in is_wrong.items() if wrong]:
+        raise BadRevision(messages[0])
 
 
 def find_commit(revision: str, root: Path) -> str:
@@ -112,7 +111,7 @@ def read_other_kernels(
     ``every_build``: and a case of each build that is tested and not timed.
     """
     with naming_missing_submodules(tree):
-        document = read_declared(tree, module, revision, arch)
+        document = Reading(tree, module, revision).declared(arch)
     cases = {**document.cases, **document.untimed} if every_build else document.cases
     return other_kernels_of(cases, tree, revision)
 
@@ -180,19 +179,6 @@ def compile_other_kernels(
     """Compile other kernels on all cores: machine code or the error, by ``key``."""
     calls = {key(other): functools.partial(compile_other, other, target) for other in others if not other.call}
     return images_or_errors(calls, progress)
-
-
-def images_or_errors(
-    calls: Mapping[K, Callable[[], Image]], progress: Callable[[int, int], None]
-) -> dict[K, Image | CompileError]:
-    """Call functions that compile, on all cores; machine code or the error of each."""
-    images: dict[K, Image | CompileError] = {}
-    for name, job in on_all_cores(calls, progress).items():
-        error = job.exception()
-        if error and not isinstance(error, CompileError | OSError):
-            raise error
-        images[name] = CompileError(str(error)) if error else job.result()
-    return images
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ import importlib
 import inspect
 import json
 import math
+import os
 import resource
 import sys
 from collections.abc import Callable, Sequence
@@ -41,7 +42,7 @@ ENGINE = {
     "DRAWN": ("catalogue.inputs",),
 }
 FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to tell offsets
-MOST_BYTES = 2**26  # the largest file that the revision's code may write
+MOST_BYTES = 2**26  # the largest file that the revision's code may write; 900 cases take 1 MB
 
 
 @functools.cache
@@ -59,12 +60,12 @@ def declared(case: Any, tree: Path, architecture: Callable[[], str] = str) -> di
     kernels = None if case.variant.call else kernels_of(build)
     return {
         "code": machine_code(build, architecture),
-        "source": name_in(build.source, tree),
+        "source": build.source.relative_to(tree).as_posix(),
         "macros": dict(kernels.macros) if kernels else {},
         "own_macros": dict(kernels.own_macros) if kernels else {},
         "entries": list(kernels.entries) if kernels else [],
         "flags": list(kernels.flags) if kernels else [],
-        "include": [name_in(folder, tree) for folder in kernels.include] if kernels else [],
+        "include": [folder.relative_to(tree).as_posix() for folder in kernels.include] if kernels else [],
         "identity": identity(case, tree),
     }
 
@@ -173,11 +174,6 @@ def need_name(need: Any) -> str:
     return need if isinstance(need, str) else str(getattr(need, "name", "") or type(need).__name__).lower()
 
 
-def name_in(path: Path, tree: Path) -> str:
-    """Return the path of a file or folder from ``tree``."""
-    return path.relative_to(tree).as_posix()
-
-
 def described(value: Any, arrays: Sequence[str]) -> list[Any]:
     """Describe an argument: type and value, or which array and how far into it, or a struct of such."""
     if not hasattr(value, "dtype"):
@@ -242,6 +238,7 @@ def main() -> None:
     tree, output, module, *packages = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
+    os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     sys.path[:] = [tree, *(path for path in sys.path if Path(path) != Path(__file__).parent), *packages]
     package = importlib.import_module(module)
     if not Path(package.__file__ or "").is_relative_to(tree):  # a package of that name elsewhere on the path

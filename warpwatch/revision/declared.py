@@ -13,22 +13,20 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.revision import declarations
+from warpwatch.revision.declarations import MOST_BYTES
 from warpwatch.revision.isolated import Isolated
 from warpwatch.runs.identity import VERSION, Identity, Name, Text
 
 EXPORT_SECONDS = 120.0
-MOST_BYTES = 2**26  # the most that a revision may write to a file or its output; 900 cases take 1 MB
-POLL_SECONDS = 0.02
 # Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
 FLAG = re.compile(
     r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
@@ -80,11 +78,6 @@ class Declared:
     untimed: Annotated[dict[CaseId, DeclaredCase], Meta(max_length=100_000)] = field(default_factory=dict)
 
 
-def declared_case(document: Mapping[str, Any]) -> DeclaredCase:
-    """Check what ``declarations.declared`` says of a case. Raises ValueError."""
-    return msgspec.convert(document, DeclaredCase)
-
-
 @functools.lru_cache(maxsize=2**14)
 def own_identity(case: Case) -> Identity:
     """Describe what decides a case's work as that of another revision is described, without its machine code."""
@@ -102,11 +95,6 @@ def of_code(identity: Identity, code: str, version: str = "") -> Identity:
     needed = identity.library
     library = None if needed is None or (needed and not version) else f"{needed} {version}".strip()
     return msgspec.structs.replace(identity, code="", library=library)
-
-
-def read_declared(tree: Path, module: str, revision: str, arch: str) -> Declared:
-    """Run a revision's declarations and check what they say. Raises BadRevision."""
-    return Reading(tree, module, revision).declared(arch)
 
 
 def parse(text: bytes, revision: str) -> Declared:
@@ -134,68 +122,51 @@ class Reading:
         self._revision = revision
         self._failure: OSError | None = None
         self._latest = time.monotonic() + EXPORT_SECONDS
-        self._open = contextlib.ExitStack()
+        self._open = contextlib.ExitStack()  # ``stop`` closes it
         try:
-            self._printed = self._open.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  # ``stop`` closes them
+            self._printed = self._open.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             self._output = self._open.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-            self._isolated = self._start(tree, module)
+            arguments = [str(tree), str(self._output.fileno()), module]
+            program = Path(declarations.__file__)
+            self._isolated = Isolated(program, arguments, tree, self._printed, [self._output.fileno()])
             self._open.callback(self._isolated.end)
         except OSError as error:
             self._failure = error
-
-    def _start(self, tree: Path, module: str) -> Isolated:
-        program, output = Path(__file__).with_name("declarations.py"), self._output.fileno()
-        threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        arguments = [str(tree), str(output), module]
-        return Isolated(program, arguments, tree, self._printed, pass_fds=[output], variables=threads)
 
     def declared(self, arch: str) -> Declared:
         """Wait for the declarations and check what they say. ``arch``: of this GPU. Raises BadRevision."""
         try:
             if self._failure:
                 raise self._failure
-            return parse(self._written(arch), self._revision)
+            if problem := self._finished(arch):
+                raise unreadable(self._revision, problem)
+            self._output.seek(0)
+            return parse(self._output.read(), self._revision)
         except OSError as error:
             raise unreadable(self._revision, error) from None
         finally:
             self.stop()
 
-    def _written(self, arch: str) -> bytes:
-        """Tell the process the GPU's architecture, and return what it writes. Raises BadRevision."""
+    def _finished(self, arch: str) -> str:
+        """Tell the process the GPU's architecture, and wait until it has written all; return what went wrong, if so."""
         process = self._isolated.process
         assert process.stdin
         with contextlib.suppress(OSError), process.stdin as pipe:  # it has ended: its status says why
             pipe.write(arch.encode())
-        problem = self._wait(process.pid)
+        ended = self._isolated.has_ended(self._latest - time.monotonic())
         self._isolated.end()
-        if not problem and process.returncode:
-            self._printed.seek(max(0, _size(self._printed) - 4096))
-            last = last_line(self._printed.read())
-            problem = f"by this code ({last or f'it ended with status {process.returncode}'})"
-        if problem:
-            raise unreadable(self._revision, problem)
-        self._output.seek(0)
-        return self._output.read()
-
-    def _wait(self, process: int) -> str:
-        """Wait until the process ends, without reaping it; return why it must be killed, if it must."""
-        ended = None
-        while ended is None:
-            ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-            if max(map(_size, (self._printed, self._output))) > MOST_BYTES:
-                return f"(it writes more than {MOST_BYTES >> 20} MiB; process killed)"
-            if ended is None and time.monotonic() > self._latest:
-                return f"(no answer within {EXPORT_SECONDS:g} s; process killed)"
-            time.sleep(POLL_SECONDS * (ended is None))
-        return ""
+        printed, written = (os.fstat(file.fileno()).st_size for file in (self._printed, self._output))
+        if max(printed, written) >= MOST_BYTES:
+            return f"(it writes more than {MOST_BYTES >> 20} MiB; process killed)"
+        if not ended:
+            return f"(no answer within {EXPORT_SECONDS:g} s; process killed)"
+        self._printed.seek(max(0, printed - 4096))
+        last = last_line(self._printed.read()) or f"it ended with status {process.returncode}"
+        return f"by this code ({last})" if process.returncode else ""
 
     def stop(self) -> None:
         """End the process, if it still runs, and remove its files."""
         self._open.close()
-
-
-def _size(file: IO[bytes]) -> int:
-    return os.fstat(file.fileno()).st_size
 
 
 def last_line(printed: bytes) -> str:

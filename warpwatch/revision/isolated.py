@@ -12,12 +12,13 @@ import ctypes
 import os
 import re
 import runpy
+import select
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -45,13 +46,11 @@ class Isolated:
         arguments: Sequence[str],
         tree: Path,
         output: IO[bytes],
-        *,
         pass_fds: Sequence[int] = (),
-        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Start ``program``, whose last arguments are the folders of packages. Raises OSError.
 
-        ``output``: the file that takes what is printed. ``variables``: more of the environment.
+        ``output``: the file that takes what is printed.
         """
         self._home = tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True)
         # -I takes nothing from environment, current folder or the user's packages. Compiled modules are kept where this
@@ -63,7 +62,7 @@ class Isolated:
             self.process = subprocess.Popen(
                 [sys.executable, *options, __file__, str(program), *arguments, *_packages()],
                 cwd=tree,
-                env={**environment(self._home.name), **(variables or {})},
+                env=environment(self._home.name),
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -73,6 +72,11 @@ class Isolated:
         except OSError:
             self._home.cleanup()
             raise
+
+    def has_ended(self, seconds: float) -> bool:
+        """Wait until the process ends, for so long, and return whether it has. It is not reaped."""
+        with open(os.pidfd_open(self.process.pid), "rb") as process:
+            return bool(select.select([process], [], [], max(0, seconds))[0])
 
     def end(self) -> None:
         """Kill what still runs of the process group, and remove its home folder."""
@@ -101,13 +105,10 @@ def _packages() -> list[str]:
 
     Folders of PYTHONPATH count where they cannot be this checkout's: modules that a revision lacks are not ours.
     """
-    here, given = Path.cwd(), os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    apart = [path for path in given if os.path.isabs(path) and not _overlap(here, Path(path))]
+    here, given = Path.cwd(), map(Path, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    there = (path for path in given if path.is_absolute())
+    apart = [str(path) for path in there if not (here.is_relative_to(path) or path.is_relative_to(here))]
     return [*(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")), *apart, str(ENGINE)]
-
-
-def _overlap(one: Path, other: Path) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def keep_apart() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
@@ -17,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.compile.compiler import CompileError, private_folder
+from warpwatch.devices.compile.compiler import CompileError, digest_of, private_folder
 from warpwatch.revision.declared import BadRevision, shortened
 
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
@@ -44,17 +43,13 @@ def checkout(commit: str, revision: str, project: Project) -> Path:
     unpacking = _Unpacking(commit, revision, project)
     for number in itertools.count():
         folder = kept / f"{unpacking.name}{f'-{number}' if number else ''}"
-        if not folder.exists() or unpacking.is_whole(folder):
-            break
-        if _is_unused(folder, SPOILT_SECONDS):
-            _remove(folder)
+        if not folder.exists() or unpacking.is_whole(folder) or _remove_unused(folder, SPOILT_SECONDS):
             break
     if not folder.exists():
         unpacking.unpack(folder)
         with contextlib.suppress(OSError):  # others may remove the same
             for other in kept.iterdir():
-                if _is_unused(other, KEPT_SECONDS):
-                    _remove(other)
+                _remove_unused(other, KEPT_SECONDS)
     with contextlib.suppress(OSError):  # the cache cannot be written
         os.utime(folder)
     return folder
@@ -68,21 +63,18 @@ class _Unpacking:
     """
 
     def __init__(self, commit: str, revision: str, project: Project) -> None:
-        """Find out where the project lies in its repository. Raises BadRevision."""
+        """Find out where the project lies in its repository."""
         self.commit, self.revision, self.project = commit, revision, project
         asked = ("--show-prefix", "--show-toplevel", "--absolute-git-dir")
         there = git(revision, project.root, "rev-parse", *asked)
-        if there.returncode:
-            raise BadRevision(f"{revision}: {project.root} is not a git checkout ({message(there)})")
         self.prefix, top, folder = os.fsdecode(there.stdout).removesuffix("\n").split("\n")
         self.top, self.git = Path(top), Path(folder)
 
     @property
     def name(self) -> str:
         """The name of the folder: other projects of a repository have other ones."""
-        project = self.project
-        parts = (self.prefix, project.module, project.baselines_folder, project.runs_folder)
-        return f"{self.commit}-{hashlib.sha256(os.fsencode(chr(0).join(parts))).hexdigest()[:16]}"
+        parts = (self.prefix, self.project.module, self.project.baselines_folder, self.project.runs_folder)
+        return f"{self.commit}-{digest_of(*map(os.fsencode, parts))}"
 
     def is_whole(self, folder: Path) -> bool:
         """Tell whether an unpacked commit is as it was, and still lacks what this clone lacks."""
@@ -168,8 +160,8 @@ class _Unpacking:
         path = self.project.module.replace(".", "/")
         kernels = Path(path).parent if (tree / f"{path}.py").is_file() else Path(path)
         for folder, folders, files in os.walk(tree):
-            for link in (Path(folder, name) for name in (*folders, *files)):
-                if not link.is_symlink() or _leads_inside(link, tree):
+            for link in filter(Path.is_symlink, (Path(folder, name) for name in (*folders, *files))):
+                if not link.readlink().is_absolute() and link.resolve().is_relative_to(tree.resolve()):
                     continue
                 own = link.relative_to(tree)
                 if any(own.is_relative_to(each) for each in (kernels, ENGINE_FOLDER)):
@@ -189,10 +181,6 @@ def _git_folders(folder: Path) -> Iterator[Path]:
             yield from _git_folders(each / "modules")
         else:
             yield from _git_folders(each)  # a name with slashes
-
-
-def _leads_inside(link: Path, tree: Path) -> bool:
-    return not link.readlink().is_absolute() and link.resolve().is_relative_to(tree.resolve())
 
 
 def _state(tree: Path) -> dict[str, list[int]]:
@@ -244,14 +232,13 @@ def naming_missing_submodules(tree: Path) -> Iterator[None]:
         raise type(error)("\n".join([f"{first}; {lacks}", *rest])) from None
 
 
-def _is_unused(tree: Path, seconds: float) -> bool:
-    return tree.stat().st_mtime < time.time() - seconds
-
-
-def _remove(tree: Path) -> None:
-    """Remove an unpacked commit; other runs find it whole or not at all."""
-    with tempfile.TemporaryDirectory(dir=tree.parent, ignore_cleanup_errors=True) as made:
-        tree.rename(Path(made, tree.name))
+def _remove_unused(tree: Path, seconds: float) -> bool:
+    """Remove an unpacked commit that nobody has used for so long; other runs find it whole or not at all."""
+    is_unused = tree.stat().st_mtime < time.time() - seconds
+    if is_unused:
+        with tempfile.TemporaryDirectory(dir=tree.parent, ignore_cleanup_errors=True) as folder:
+            tree.rename(Path(folder, tree.name))
+    return is_unused
 
 
 def git(

@@ -23,16 +23,15 @@ from warpwatch.devices.compile.compiler import (
 )
 from warpwatch.devices.compile.entries import TABLE, Kernels, compile_entries, needs_names
 from warpwatch.devices.compile.ready import code_image, find_entries
-from warpwatch.devices.compile.symbols import entries, pointed_to
+from warpwatch.devices.compile.symbols import pointed_to
 from warpwatch.devices.machine import DeviceError
 
 # A macro, a constant, or a parameter of a template of that name.
 DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using)\s+%s\b"
 # Any other place where a word may be a name of the file's own: behind a type, or a member.
 OWN_NAME = r"\btypedef\b[^;{}]*\b%s\s*;|(?:::|\.|->)\s*%s\b|[,{]\s*%s\s*="
-INCLUDE = re.compile(r"""^\s*#\s*include\s*(["<])([^">\0]+)[">]""", re.MULTILINE)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\0\n]+)[">].*$', re.MULTILINE)
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
-INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<[^>\n]+>).*$', re.MULTILINE)
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b.*$", re.MULTILINE)
 
@@ -55,8 +54,7 @@ def kernels_of(build: Build) -> Kernels:
     include = tuple((family.folder / folder).resolve() for folder in variant.include)
     texts = list(named_files(build.source, include).values()) or [""]  # the compiler says why it cannot be read
     text = "\n".join(texts)
-    macros = build.macros if "template" in text else {}
-    for_entry = {name: value for name, value in macros.items() if re.search(PARAMETER % name, text)}
+    for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, text)}
     own = {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), texts[0])}
     macros = {name: value for name, value in build.macros.items() if name not in for_entry}
     names = entries_of(build)
@@ -110,15 +108,11 @@ def compile_build(build: Build, target: Target | None) -> Image:
         return Image(Path(), variant.name, variant.name)
     if variant.on_host:
         return compile_file(build.source, build.all_macros, None, root=build.family.root)
-    if callable(variant.source):
-        return _made(build, target)
-    return compile_entries(kernels_of(build), target)
-
-
-def _made(build: Build, target: Target | None) -> Image:
-    """Return the machine code that a function of the declaration returns. Raises CompileError."""
+    assert target
+    if not callable(variant.source):
+        return compile_entries(kernels_of(build), target)
     try:
-        code = returned_code(build, target.arch if target else "")
+        code = returned_code(build, target.arch)
     except Exception as error:  # a declaration's own function may raise anything
         raise CompileError(f"{build.id}: its source returns no code: {type(error).__name__}: {error}") from None
     image = code_image(code, build.id, target)
@@ -151,11 +145,11 @@ def unoptimized(program: str = "") -> tuple[str, ...]:
 
 def check_builds(builds: Sequence[Build], target: Target) -> dict[str, CompileError]:
     """Compile builds of one source for a device, in one call if possible, and return the errors by build id."""
-    source, plain = builds[0].source, not any(_is_special(build) for build in builds)
-    if len(builds) > 1 and plain:
+    source = builds[0].source
+    if len(builds) > 1 and not any(map(_is_special, builds)):
         with contextlib.suppress(CompileError, OSError, UnicodeError):
             text = in_one_file(source, [build.all_macros for build in builds])
-            compile_text(text, f"{source.stem}-together.cu", target, unoptimized(target.program))
+            compile_text(text, f"{source.stem}-together.cu", target, (*NVCC_FLAGS, *unoptimized(target.program)))
             return {}
     failed = {}
     for build in builds:  # each by itself, so that the error names its build
@@ -183,8 +177,6 @@ def symbols_in(image: Path, names: tuple[str, ...]) -> Mapping[str, str]:
     code = read_image(image)
     if table := pointed_to(code, TABLE):
         return dict(zip(names, table, strict=False))
-    if set(names) <= set(entries(code)):
-        return {name: name for name in names}
     try:
         return find_entries(image, names, image.name)
     except CompileError as error:
@@ -217,13 +209,13 @@ def in_one_file(source: Path, builds: Sequence[Mapping[str, str]]) -> str:
         seen.add(path)
 
         def included(match: re.Match[str]) -> str:
-            header = (path.parent / match[1]).resolve() if match[1] else None
-            if header is None or not header.exists():
+            header = (path.parent / match[2]).resolve()
+            if match[1] == "<" or not header.exists():
                 system.append(match[0].strip())
                 return ""
             return "" if header in seen else read(header)
 
-        return ONCE.sub("", INCLUDE_LINE.sub(included, path.read_text()))
+        return ONCE.sub("", INCLUDE.sub(included, path.read_text()))
 
     body = re.sub(r'\bextern\s+"C"', 'extern "C++"', read(source.resolve()))
     own = dict.fromkeys(DEFINE.findall(body))

@@ -19,20 +19,24 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-from softcuda.cache import Cache, CacheError, Entry, note, notes, read
-from softcuda.dependencies import SAYING, Dependencies, Observation, Place, Unrepeatable, surroundings, without_noise
+from softcuda.cache import Cache, CacheError, Compiled, Entry, note, notes, read
+from softcuda.dependencies import SAYING, Observation, Place, Unrepeatable, surroundings, without_noise
 from softcuda.dependencies import digest_of as state_of
 from warpwatch.catalogue.launches import Capability
 
 ENGINE = Path(__file__).resolve().parents[3]  # the folder that holds the packages warpwatch and softcuda
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
+SECONDS_TO_DIE = 0.05  # between two looks for a compiler that was started while others were killed
 PLAIN = re.compile(r"[\w./+=:,@%-]*")  # letters that have no special meaning in a shell
-# A compiled file, and what it depends on, or None where it must not be used again.
-Compiled = tuple[bytes, Dependencies | None]
+# What stands for the path of a compiled file in the names of an anonymous namespace.
+PATH_HASH = re.compile(rb"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_)")
 GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
 
 
@@ -147,43 +151,75 @@ def compile_file(
     ``include``: folders in which headers are looked for.
     """
     compiler = nvcc(target.program) if target else gxx()
-    flags = all_flags(macros, target, nvcc_flags, root, include)
+    flags = _flags(macros, target, nvcc_flags, root, include)
     name = name_from(root, source)
-    key = key_of(compiler, flags, str(name), source)
     tail = ".cubin" if target else ".so"
-    return compiled(source.stem, key, tail, root, lambda: compile_bytes(compiler, flags, name, root), source)
+    make = functools.partial(compile_bytes, compiler, flags, name, root)
+    return _compiled(compiler, [*flags, str(name), source], tail, root, source, make)
 
 
-def key_of(compiler: Compiler, flags: Sequence[str], *more: str | Path) -> bytes:
-    """Return the key of a compilation: all that is known of it before. ``more``: texts, and files for their contents.
-
-    What softcuda makes depends on its version alone, wherever it lies. Raises OSError for a file that is missing.
-    """
-    program = "" if compiler.is_softcuda else compiler.program
-    texts = (each.encode(errors="surrogateescape") if isinstance(each, str) else each.read_bytes() for each in more)
-    named = "\0".join((program, compiler.banner, *flags)).encode(errors="surrogateescape")
-    return b"\0\0".join((named, surroundings(), *texts))
-
-
-def compiled(
-    stem: str, key: bytes, tail: str, root: Path, make: Callable[[], Compiled], source: Path | None = None
+def compile_text(
+    text: str,
+    name: str,
+    target: Target,
+    flags: Sequence[str] = NVCC_FLAGS,
+    macros: Mapping[str, str] = MappingProxyType({}),
+    root: Path = ENGINE,
+    include: Sequence[Path] = (),
+    source: Path | None = None,
 ) -> Image:
-    """Return what the cache has for a key where all that it was compiled of is as it was, or else compile it.
+    """Compile a text by nvcc, as a file ``name`` in the folder ``root``. Raises CompileError.
 
-    ``source``: the file, for files_of().
+    ``source``: the file of the project that the text includes, after which the image is called.
     """
-    cache, is_code = kernel_cache(), tail == ".so"
-    with _cache_errors():
-        known = cache.find_compiled(stem, key, tail, root, is_code=is_code)
-        if known is None:
-            contents, needed = make()
-            if needed and source:
-                needed = replace(needed, source=state_of(str(source)))
-            known = cache.add_compiled(stem, key, tail, root, contents, needed, is_code=is_code)
-    return Image(known[1].path, known[0], known[1].checksum)
+    compiler, all_flags = nvcc(target.program), _flags(macros, target, flags, root, include)
+
+    def make() -> Compiled:
+        with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as temporary:
+            folder = Path(temporary)
+            (folder / name).write_bytes(os.fsencode(text))
+            _link_all(root, folder)
+            try:
+                contents, needed = compile_bytes(compiler, all_flags, Path(name), folder, project=root)
+            except CompileError as error:
+                raise CompileError(str(error).replace(f"{folder}/", "")) from None
+            # So the image does not depend on the folder's name.
+            return PATH_HASH.sub(rb"\g<1>00000000", contents) if compiler.is_nvidias else contents, needed
+
+    included = [source] if source else []
+    return _compiled(compiler, [*all_flags, name, text, *included], ".cubin", root, source or Path(name), make)
 
 
-def all_flags(
+@_cache_errors()
+def _compiled(
+    compiler: Compiler,
+    parts: Sequence[str | Path],
+    tail: str,
+    root: Path,
+    source: Path,
+    make: Callable[[], Compiled],
+) -> Image:
+    """Return what the cache has for a compilation, if all that it was compiled of is unchanged, or else compile it.
+
+    ``parts``: all that is known of it before, as texts, and files for their contents. ``source``: what the image is
+    called after. Raises OSError for a file that is missing.
+    """
+    program = "" if compiler.is_softcuda else compiler.program  # what softcuda makes depends on its version alone
+    texts = (
+        each.encode(errors="surrogateescape") if isinstance(each, str) else each.read_bytes()
+        for each in (program, compiler.banner, *parts)
+    )
+    key = b"\0".join((surroundings(), *texts))
+
+    def make_anew() -> Compiled:
+        contents, needed = make()
+        return contents, needed and replace(needed, source=state_of(str(source)))
+
+    digest, entry = kernel_cache().compiled(source.stem, key, tail, root, make_anew, is_code=tail == ".so")
+    return Image(entry.path, digest, entry.checksum)
+
+
+def _flags(
     macros: Mapping[str, str], target: Target | None, nvcc_flags: Sequence[str], root: Path, include: Sequence[Path]
 ) -> list[str]:
     """Return what a compiler is called with beside its file. Raises CompileError for a folder with an odd name."""
@@ -203,26 +239,11 @@ def name_from(root: Path, path: Path) -> Path:
     return path.relative_to(root) if path.is_relative_to(root) else path
 
 
-def compile_text(text: str, name: str, target: Target, more_flags: Sequence[str] = ()) -> Image:
-    """Compile a text that includes none of the project's files, by nvcc, as a file ``name``. Raises CompileError."""
-    compiler = nvcc(target.program)
-    flags = [*NVCC_FLAGS, *more_flags, f"-arch={target.arch}", *target.flags]
-    key = key_of(compiler, flags, name, text)
-
-    def make() -> Compiled:
-        with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
-            source = Path(folder, name)
-            source.write_text(text)
-            return compile_bytes(compiler, flags, source, ENGINE, project=ENGINE)
-
-    return compiled(Path(name).stem, key, ".cubin", ENGINE, make)
-
-
+@_cache_errors()
 def cached(stem: str, tail: str, make: Callable[[], bytes]) -> Entry:
-    """Return the cache's entry of that name, and make it where there is none."""
-    cache, is_code = kernel_cache(), tail == ".so"
-    with _cache_errors():
-        return cache.find(stem, tail, is_code=is_code) or cache.add(stem, tail, make(), is_code=is_code)
+    """Return the cache's entry of that name, which is not code that the system loads; make it where there is none."""
+    cache = kernel_cache()
+    return cache.find(stem, tail, is_code=False) or cache.add(stem, tail, make(), is_code=False)
 
 
 def compile_bytes(
@@ -292,28 +313,44 @@ def _with_shell_safe_paths(program: Path, source: Path, root: Path, folder: Path
     if not PLAIN.fullmatch(str(root)):
         shown = folder / "project"
         shown.mkdir()
-        link_all(root, shown)
+        _link_all(root, shown)
         root = shown
     return str(program), root
 
 
-def link_all(root: Path, folder: Path) -> None:
+def _link_all(root: Path, folder: Path) -> None:
     """Show a folder's contents in another one, where names relative to the first are then right."""
     for path in root.iterdir():
         with contextlib.suppress(FileExistsError):
             Path(folder, path.name).symlink_to(path.absolute())
 
 
-_compilers: dict[subprocess.Popen[str], object] = {}  # those that run now, and whose they are
+_compilers: dict[subprocess.Popen[str], object] = {}  # those that run now, and the threads that they belong to
 _thread = threading.local()
 
 
-def compile_for(owner: object, folder: Path) -> None:
-    """Let the compilers that this thread starts from now on belong to ``owner``, which can kill them.
+class CompilerThreads(ThreadPoolExecutor):
+    """Threads to compile in, one for each core where no number is given.
 
-    ``folder``: the cache that this thread uses, whatever the environment says meanwhile.
+    They use the cache of the beginning, whatever the environment says meanwhile.
     """
-    _thread.owner, _thread.folder = owner, folder
+
+    def __init__(self, threads: int = 0) -> None:
+        super().__init__(threads or len(os.sched_getaffinity(0)), "compiling", self._begin, (cache_folder(),))
+
+    def _begin(self, folder: Path) -> None:
+        _thread.owner, _thread.folder = self, folder
+
+    def stop(self, jobs: Iterable[Future[Any]]) -> None:
+        """Drop the jobs that are queued and kill the compilers that run; who waits for one gets a CompileError."""
+        self.shutdown(wait=False, cancel_futures=True)
+        waiting = {job for job in jobs if not job.done()}
+        while waiting:
+            for process, owner in tuple(_compilers.items()):
+                if owner is self:
+                    _kill(process)
+            waiting = wait(waiting, SECONDS_TO_DIE).not_done
+        self.shutdown()
 
 
 def _run(command: list[str], root: Path, observation: Observation) -> tuple[int, str]:
@@ -344,23 +381,16 @@ def _run(command: list[str], root: Path, observation: Observation) -> tuple[int,
     return process.returncode, errors + output
 
 
-def kill_compilers(owner: object) -> None:
-    """Kill the compilers that run now for ``owner``; calls that wait for one raise CompileError."""
-    for process, its_owner in tuple(_compilers.items()):
-        if its_owner is owner:
-            _kill(process)
-
-
 def _kill(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
+@_cache_errors()
 def read_image(path: Path) -> bytes:
     """Read a compiled kernel. Raises CompileError where it is damaged, or belongs to another user."""
-    with _cache_errors():
-        return read(path)
+    return read(path)
 
 
 def files_of(source: Path, root: Path) -> set[Path]:
@@ -392,12 +422,10 @@ def kernel_cache() -> Cache:
     return Cache(folder=cache_folder(), program="warpwatch", variable="WARPWATCH_CACHE")
 
 
+@_cache_errors()
 def private_folder(name: str) -> Path:
     """Return a folder of that name that no other user can write to, in the cache if possible. Raises CompileError."""
-    with _cache_errors():
-        return kernel_cache().private() / name
+    return kernel_cache().private() / name
 
 
-def cache_notes() -> list[str]:
-    """Return sentences that say which caches this process refused, and which folders it used instead."""
-    return notes()
+cache_notes = notes  # which caches this process refused, and which folders it used instead

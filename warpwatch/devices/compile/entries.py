@@ -9,28 +9,21 @@ say which kernel is in which place of the table. The kernels' machine code is th
 from __future__ import annotations
 
 import contextlib
-import os
+import functools
 import re
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from warpwatch.devices.compile.compiler import (
     ENGINE,
     NVCC_FLAGS,
-    Compiled,
     CompileError,
     Image,
     Target,
-    all_flags,
-    compile_bytes,
     compile_file,
-    compiled,
-    key_of,
-    link_all,
+    compile_text,
     name_from,
-    nvcc,
     read_image,
 )
 from warpwatch.devices.compile.ready import READY, code_image, find_entries
@@ -39,8 +32,7 @@ from warpwatch.devices.compile.symbols import demangled, entries, opening, point
 TABLE = "warpwatch_entries"
 ENTRY = "entry"  # the file of the table's lines, in compilers' messages
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-# What stands for the path of a compiled file in the names of an anonymous namespace.
-PATH_HASH = re.compile(rb"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_)")
+INNERMOST = re.compile(r"\([^][(){}]*\)|\[[^][(){}]*\]|\{[^][(){}]*\}")  # brackets that match, without any inside
 KERNEL = re.compile(r"([^;{}]*)\b__global__\b[^;{}(]*?\b(\w+)\s*\(")
 NO_KERNEL = re.compile(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)", re.DOTALL)
 ERROR = re.compile(r"^(.*?)[(:](\d+)(?:\)|:\d+)?: (?:fatal )?error(?: #\S+)?: (.*)", re.MULTILINE)
@@ -87,55 +79,36 @@ class Kernels:
         return self.macros if self.are_named else self.all_macros
 
 
-def compile_entries(kernels: Kernels, target: Target | None) -> Image:
-    """Compile a source and return its image, which has each of the kernels. Raises CompileError.
-
-    ``target``: None for the host, whose functions have C names.
-    """
-    source, names, root = kernels.source, kernels.entries, kernels.root
+def compile_entries(kernels: Kernels, target: Target) -> Image:
+    """Compile a source and return its image, which has each of the kernels. Raises CompileError."""
+    source, names, shown = kernels.source, kernels.entries, name_from(kernels.root, kernels.source)
     if source.suffix in READY:
-        image = ready_image(source, target)
-        find_entries(image.path, names, str(name_from(root, source)))
+        try:
+            image = code_image(source.read_bytes(), str(source), target)
+        except OSError as error:
+            raise CompileError(f"{source} cannot be read: {error.strerror}") from None
+        find_entries(image.path, names, str(shown))
         return image
-    if target is None:
-        return compile_file(source, kernels.all_macros, None, root=root, include=kernels.include)
     for name in names:
         _check(name)
+    plain = functools.partial(
+        compile_file, source, kernels.seen_macros, target, kernels.flags, kernels.root, kernels.include
+    )
     if not kernels.are_named:
-        image = compile_file(source, kernels.all_macros, target, kernels.flags, root, kernels.include)
+        image = plain()
         if set(names) <= set(entries(read_image(image.path))):
             return image
     try:
         image = _compile_table(kernels, target)
     except CompileError:
-        # Raises where the file itself is wrong.
-        plain = compile_file(source, kernels.seen_macros, target, kernels.flags, root, kernels.include)
-        _find_wrong(kernels, plain, target)
+        _find_wrong(kernels, plain(), target)  # plain() raises where the file itself is wrong
         raise
     code = read_image(image.path)
     known = set(entries(code))
     for name, symbol in zip(names, pointed_to(code, TABLE), strict=True):
         if symbol not in known:
-            has = _kernels(source, known)
-            raise CompileError(f"{name} of {name_from(root, source)} is not a kernel (__global__): {has}")
+            raise CompileError(f"{name} of {shown} is not a kernel (__global__): {_kernels(source, known)}")
     return image
-
-
-def ready_image(source: Path, target: Target | None) -> Image:
-    """Return a file of machine code as an image. Raises CompileError where it cannot run on the target's device."""
-    try:
-        code = source.read_bytes()
-    except OSError as error:
-        raise CompileError(f"{source} cannot be read: {error.strerror}") from None
-    return code_image(code, str(source), target)
-
-
-def table_text(source: str, names: Sequence[str], macros: Mapping[str, str]) -> str:
-    """Return a file that includes ``source``, and has a table of the kernels of these names, in which macros stand."""
-    lines = [f'#include "{source}"', *(f"#define {name} {value}" for name, value in macros.items())]
-    lines += ['extern "C" {', f"__device__ const void* {TABLE}[] = {{"]
-    lines += [f'#line 1 "{ENTRY}"', *(f"    (const void*){_address(name)}," for name in names)]
-    return "\n".join((*lines, "};", "}", ""))
 
 
 def _address(name: str) -> str:
@@ -148,65 +121,53 @@ def _address(name: str) -> str:
 
 def _check(name: str) -> None:
     """Raise CompileError for what cannot be the name of a kernel, and would be other C++ in the table."""
-    opened, pairs = [], {")": "(", "]": "[", "}": "{"}
-    for character in name:
-        if character in pairs.values():
-            opened.append(character)
-        elif character in pairs and (not opened or opened.pop() != pairs[character]):
-            opened = ["wrong"]
-            break
-    if opened or not re.fullmatch(r"(?:::)?[A-Za-z_][^;\"#\\\n]*", name):
+    rest, matched = name, 1
+    while matched:
+        rest, matched = INNERMOST.subn("", rest)
+    if re.search(r"[][(){}]", rest) or not re.fullmatch(r"(?:::)?[A-Za-z_][^;\"#\\\n]*", name):
         example = "such as ns::scale, scale<float, 4> or scale(float*, int)"
         raise CompileError(f"{name!r} is not a valid name of a kernel: write it as C++ does, {example}")
 
 
 def _compile_table(kernels: Kernels, target: Target) -> Image:
-    """Compile a source with the table of its kernels. Raises CompileError."""
-    compiler, root, source = nvcc(target.program), kernels.root, kernels.source
-    flags = all_flags(kernels.seen_macros, target, kernels.flags, root, kernels.include)
-    name = name_from(root, source)
-    if re.search(r'["\\\n]', str(name)):
-        raise CompileError(f"{str(name)!r} cannot be included: use a path without quotation marks and backslashes")
-    text = table_text(str(name), kernels.entries, kernels.own_macros if kernels.are_named else {})
-    key = key_of(compiler, flags, text, source)
-
-    def make() -> Compiled:
-        with tempfile.TemporaryDirectory(prefix="warpwatch-", ignore_cleanup_errors=True) as folder:
-            main = Path(folder, f"{TABLE}.cu")
-            main.write_bytes(os.fsencode(text))
-            link_all(root, Path(folder))
-            try:
-                contents, needed = compile_bytes(compiler, flags, Path(main.name), Path(folder), project=root)
-            except CompileError as error:
-                raise CompileError(str(error).replace(f"{folder}/", "")) from None
-            # So the image does not depend on the folder's name.
-            return PATH_HASH.sub(rb"\g<1>00000000", contents) if compiler.is_nvidias else contents, needed
-
-    return compiled(source.stem, key, ".cubin", root, make, source)
+    """Compile a file that includes a source, and has a table of its kernels. Raises CompileError."""
+    source, macros = name_from(kernels.root, kernels.source), kernels.own_macros if kernels.are_named else {}
+    if re.search(r'["\\\n]', str(source)):
+        raise CompileError(f"{str(source)!r} cannot be included: use a path without quotation marks and backslashes")
+    lines = [f'#include "{source}"', *(f"#define {name} {value}" for name, value in macros.items())]
+    lines += ['extern "C" {', f"__device__ const void* {TABLE}[] = {{"]
+    lines += [f'#line 1 "{ENTRY}"', *(f"    (const void*){_address(name)}," for name in kernels.entries), "};", "}", ""]
+    return compile_text(
+        "\n".join(lines),
+        f"{TABLE}.cu",
+        target,
+        kernels.flags,
+        kernels.seen_macros,
+        kernels.root,
+        kernels.include,
+        kernels.source,
+    )
 
 
 def _find_wrong(kernels: Kernels, plain: Image, target: Target) -> None:
-    """Raise CompileError for the first of the kernels that does not compile by itself."""
+    """Raise CompileError for the first of the kernels that does not compile by itself, in one sentence that says why.
+
+    Either the name is wrong, which is an error in the table, or a template does not compile for these arguments, which
+    is an error in the source. The compiler's own words follow.
+    """
+    shown = name_from(kernels.root, kernels.source)
     for name in kernels.entries:
         try:
             _compile_table(replace(kernels, entries=(name,)), target)
-        except CompileError as error:
-            raise CompileError(_explain(str(error), kernels.source, kernels.root, name, plain)) from None
-
-
-def _explain(message: str, source: Path, root: Path, name: str, plain: Image) -> str:
-    """Return in one sentence what a compiler says of a table of one kernel, followed by the compiler's own words.
-
-    Either the name is wrong, which is an error in the table, or a template does not compile for these arguments, which
-    is an error in the source.
-    """
-    shown, output = name_from(root, source), message.partition("\n")[2]
-    error = ERROR.search(output)
-    where, line, why = error.groups() if error else ("", "0", "the compiler gives no reason")
-    if where == ENTRY:
-        has = _kernels(source, entries(read_image(plain.path)))
-        return f"{name} names no kernel of {shown}: {why}; {has}\n{output}"
-    return f"{name} of {shown} does not compile: {why} ({where}:{line})\n{output}"
+        except CompileError as wrong:
+            output = str(wrong).partition("\n")[2]
+            error = ERROR.search(output)
+            where, line, why = error.groups() if error else ("", "0", "the compiler gives no reason")
+            sentence = f"{name} of {shown} does not compile: {why} ({where}:{line})"
+            if where == ENTRY:
+                has = _kernels(kernels.source, entries(read_image(plain.path)))
+                sentence = f"{name} names no kernel of {shown}: {why}; {has}"
+            raise CompileError(f"{sentence}\n{output}") from None
 
 
 def _kernels(source: Path, symbols: Iterable[str]) -> str:

@@ -16,25 +16,20 @@ from warpwatch.devices.compile.symbols import BROKEN, CUDA, demangled, entries, 
 
 READY = (".cubin", ".ptx", ".fatbin")
 NOBITS = 8  # SHT_NOBITS: a section that takes no room in the file
-FATBIN = 0xBA55ED50  # the first word of a fatbin: a header of 16 bytes, the last 8 of which say how many follow
+FATBIN = b"\x50\xed\x55\xba"  # the first bytes of a fatbin, whose header's last 8 of 16 bytes say how many follow
 SOFTWARE = b"SOFTCUDA"  # the first bytes of an image for the software device
 HEADER = 24  # bytes in front of its shared object, of which the second 8 say how many follow
 
 
-def code_image(code: bytes | str, name: str, target: Target | None) -> Image:
+def code_image(code: bytes, name: str, target: Target) -> Image:
     """Keep machine code that a function returned, and return it as an image.
 
-    ``code``: a cubin, a fatbin, an image for the software device, or PTX, as text or not. ``name``: what messages call
-    it. Raises CompileError where the code cannot run on the target's device.
+    ``code``: a cubin, a fatbin, an image for the software device, or PTX. ``name``: what messages call it. Raises
+    CompileError where the code cannot run on the target's device.
     """
-    data = code.encode() if isinstance(code, str) else bytes(code)
-    if target is None:
-        raise CompileError(f"{name} holds machine code for a GPU, and the variant runs on the host")
-    kind = _check(data, name, target)
-    if kind == ".ptx" and not data.endswith(b"\0"):
-        data += b"\0"  # the driver reads as far as that
-    stem = re.sub(r"\W", "_", Path(name).stem)
-    key = digest_of(data)
+    kind = _check(code, name, target)
+    data = code + b"\0" * (kind == ".ptx" and not code.endswith(b"\0"))  # the driver reads as far as that
+    stem, key = re.sub(r"\W", "_", Path(name).stem), digest_of(data)
     entry = cached(f"{stem}-{key}", kind, lambda: data)
     return Image(entry.path, key, entry.checksum)
 
@@ -46,11 +41,10 @@ def find_entries(image: Path, names: Sequence[str], shown: str) -> Mapping[str, 
     CompileError where a kernel is missing.
     """
     code = read_image(image)
-    if code[:4] == struct.pack("<I", FATBIN):
+    if code.startswith(FATBIN):
         return {name: name for name in names}
-    is_ptx = not code.startswith((b"\x7fELF", SOFTWARE))
-    in_ptx = (kernel.decode() for kernel in re.findall(rb"\.entry\s+([\w$.]+)", code)) if is_ptx else ()
-    symbols = sorted(in_ptx) if is_ptx else entries(code)
+    in_ptx = sorted(kernel.decode() for kernel in re.findall(rb"\.entry\s+([\w$.]+)", code))
+    symbols = entries(code) if code.startswith((b"\x7fELF", SOFTWARE)) else in_ptx
     return {name: _find(name, symbols, shown) for name in names}
 
 
@@ -85,34 +79,28 @@ def _check(data: bytes, name: str, target: Target) -> str:
             raise CompileError(f"{name} is an image for the software device, and cannot run on a GPU")
         _check_length(data, name, HEADER + int.from_bytes(data[8:16], "little"))
         return ".cubin"
-    kind = _kind(data, name)
+    is_kind = {
+        ".cubin": data.startswith(b"\x7fELF"),
+        ".fatbin": data.startswith(FATBIN),
+        ".ptx": re.search(rb"^\s*\.version\s+\d", data, re.MULTILINE) is not None,
+    }
+    if not (kinds := [kind for kind, is_it in is_kind.items() if is_it]):
+        raise CompileError(f"{name} is neither a cubin nor PTX nor a fatbin: it begins with {data[:8]!r}")
     if on_software:
-        what = {".cubin": "a GPU's machine code", ".ptx": "PTX", ".fatbin": "a fatbin"}[kind]
+        code = {".cubin": "a GPU's machine code", ".ptx": "PTX", ".fatbin": "a fatbin"}[kinds[0]]
         raise CompileError(
-            f"{name} is {what}, which the software device cannot run: give the source, or run it on a GPU"
+            f"{name} is {code}, which the software device cannot run: give the source, or run it on a GPU"
         )
-    if kind == ".cubin":
-        _check_cubin(data, name, target.arch)
-    elif kind == ".ptx":
-        _check_ptx(data, name, target.arch)
-    else:
+    if kinds[0] == ".fatbin":
         _check_length(data, name, sum(struct.unpack_from("<HQ", data, 6)) if len(data) >= 16 else 16)
-    return kind
+    else:
+        (_check_cubin if kinds[0] == ".cubin" else _check_ptx)(data, name, target.arch)
+    return kinds[0]
 
 
 def _check_length(data: bytes, name: str, needed: int) -> None:
     if len(data) < needed:
         raise CompileError(f"{name} is cut off: it has {len(data):,} bytes")
-
-
-def _kind(data: bytes, name: str) -> str:
-    if data.startswith(b"\x7fELF"):
-        return ".cubin"
-    if data[:4] == struct.pack("<I", FATBIN):
-        return ".fatbin"
-    if re.search(rb"^\s*\.version\s+\d", data, re.MULTILINE):
-        return ".ptx"
-    raise CompileError(f"{name} is neither a cubin nor PTX nor a fatbin: it begins with {data[:8]!r}")
 
 
 def _check_cubin(data: bytes, name: str, arch: str) -> None:
