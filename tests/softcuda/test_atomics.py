@@ -13,8 +13,6 @@ from tests.softcuda import calls
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
-
 SOURCE = ROOT / "tests/softcuda/libraries/atomics.cu"
 ORDERS = (None, 1, 2)
 LEFT = {"last_block": 7 * (1 + 2 + 3), "published": 14}

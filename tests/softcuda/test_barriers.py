@@ -14,8 +14,6 @@ from tests.softcuda import calls
 from warpwatch.devices.compile.compiler import Target, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
-
 SOURCE = ROOT / "tests/softcuda/libraries/barriers.cu"
 ORDERS = (None, 1, 2)
 Values = np.ndarray[Any, Any]

@@ -15,8 +15,6 @@ from tests.written import compile_written
 from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
-
 SOURCE = ROOT / "tests/softcuda/libraries/collectives.cu"
 ORDERS = (None, 1, 2)
 THREADS = 96

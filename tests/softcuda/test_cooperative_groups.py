@@ -17,8 +17,6 @@ from tests.written import compile_written
 from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
-
 FOLDER = ROOT / "tests/softcuda/groups"
 ORDERS = (None, 1, 2)
 Values = np.ndarray[Any, Any]

@@ -11,8 +11,6 @@ from tests.softcuda import calls
 from warpwatch.devices.compile.compiler import Image, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
-
 SOURCE = ROOT / "tests" / "softcuda" / "local_arrays.cu"
 PLACE = r"tests/softcuda/local_arrays\.cu:"
 FOUND = {

@@ -19,8 +19,6 @@ from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
-
 FOLDER = ROOT / "tests" / "softcuda" / "good_kernels"
 ORDERS = (None, 1, 2, 3, 4)
 BLOCKS = 8  # of 64 threads, where there are several

@@ -11,8 +11,6 @@ from tests.softcuda.faults_of_others import PUBLIC_FAULTS, PublicFault
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
-
 ORDERS = (None, 1, 2)
 
 

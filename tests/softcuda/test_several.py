@@ -14,8 +14,6 @@ from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.report.sarif import document
 from warpwatch.runs.faults import reported
 
-LAUNCH_SECONDS = 30.0  # a kernel may run so long
-
 SOURCE = ROOT / "tests" / "softcuda" / "several.cu"
 
 

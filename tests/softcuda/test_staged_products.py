@@ -12,8 +12,6 @@ from tests.softcuda import calls
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
-
 SOURCE = ROOT / "tests/softcuda/libraries/staged_products.cu"
 ORDERS = (None, 1, 2)
 RNG = np.random.default_rng(4)
