@@ -157,12 +157,8 @@ def run_or_say(*arguments: Any) -> bytes | str:
         return str(error)
 
 
-def run_in_orders(seeds: tuple[int | None, ...], *arguments: Any) -> list[bytes | str]:
-    """As ``run_or_say``, once for each order of threads and blocks, each in a context that nothing has failed in."""
-    return _in_orders(seeds, run_or_say, *arguments)
-
-
-def _in_orders(seeds: tuple[int | None, ...], run: Callable[..., bytes | str], *arguments: Any) -> list[bytes | str]:
+def in_orders(seeds: tuple[int | None, ...], run: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """What a function here answers in each order of threads and blocks, each in a context that nothing has failed in."""
     answers = []
     for seed in seeds:
         os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
@@ -287,11 +283,6 @@ def run_on_arrays(
     return result.tobytes()
 
 
-def run_on_arrays_in_orders(seeds: tuple[int | None, ...], *arguments: Any) -> list[bytes | str]:
-    """As ``run_on_arrays``, once for each order of threads and blocks, each in a context that nothing has failed in."""
-    return _in_orders(seeds, run_on_arrays, *arguments)
-
-
 def run_with_a_name(image: Path, length: int) -> list[int]:
     """What 32 threads of by_value leave that take an object of 16 bytes, an int and a null pointer, and add to it."""
     driver = _driver()
@@ -304,27 +295,12 @@ def run_with_a_name(image: Path, length: int) -> list[int]:
     return [int(value) for value in result]
 
 
-def run_groups(
-    seeds: tuple[int | None, ...], image: Path, entry: str, shape: tuple[int, int, int, int], given: Any, together: bool
-) -> list[Any]:
-    """What a kernel makes of an array in each order of threads and blocks: the array, or what is said of the launch.
+def run_groups(image: Path, entry: str, shape: tuple[int, int, int, int], given: Any, together: bool = False) -> Any:
+    """What a kernel makes of an array, or what is said of the launch.
 
-    ``shape``: of a block, and how many there are; ``together``: whether the launch is a cooperative one.
+    ``shape``: of a block, and how many there are; ``together``: whether the launch is a cooperative one, for which
+    PyCUDA has no call: so these are the driver's own.
     """
-    answers = []
-    for seed in seeds:
-        os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
-        context = _driver().Device(0).make_context()
-        try:
-            answers.append(_run_groups(image, entry, shape, given, together))
-        finally:
-            context.pop()
-    os.environ["SOFTCUDA_SEED"] = ""
-    return answers
-
-
-def _run_groups(image: Path, entry: str, shape: tuple[int, int, int, int], given: Any, together: bool) -> Any:
-    """PyCUDA has no call for a cooperative launch: so these are the driver's own."""
     driver, cuda = _driver(), ctypes.CDLL("libcuda.so.1")
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     assert cuda.cuModuleLoad(ctypes.byref(module), str(image).encode()) == 0
@@ -364,19 +340,16 @@ def run_snippets(image: Path, count: int, size: int, shared: int) -> list[bytes 
 
 
 def run_with_first(image: Path, entry: str, first: int) -> bytes | str:
-    """What 32 threads leave in 64 ints of which the first is given and the others are zero, in a context of its own."""
+    """What 32 threads leave in 64 ints of which the first is given and the others are zero; or what is said."""
     driver = _driver()
-    context = driver.Device(0).make_context()
+    values = np.zeros(64, np.int32)
+    values[0] = first
     try:
-        values = np.zeros(64, np.int32)
-        values[0] = first
         memory = driver.to_device(values)
         _function(image, entry)(memory, block=(32, 1, 1), grid=(1, 1))
         return bytes(driver.from_device(memory, values.shape, values.dtype).tobytes())
     except driver.Error as error:
         return str(error)
-    finally:
-        context.pop()
 
 
 def through_an_array(matrix: np.ndarray) -> str:
