@@ -158,7 +158,7 @@ def run_or_say(*arguments: Any) -> bytes | str:
 
 
 def in_orders(seeds: tuple[int | None, ...], run: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """What a function here answers in each order of threads and blocks, each in a context that nothing has failed in."""
+    """What a function here answers in each order of threads and blocks, each time in a context of its own."""
     answers = []
     for seed in seeds:
         os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)

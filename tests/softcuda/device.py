@@ -20,7 +20,7 @@ ORDERS = (None, 1, 2)  # of threads and blocks: the first is in the order of the
 
 @dataclass(frozen=True)
 class Device:
-    """A process of the software device, and a folder for texts. ``checked``: whether kernels are compiled with checks."""
+    """A process of the software device, and a folder for texts. ``checked``: whether every access is checked."""
 
     worker: Worker
     folder: Path
