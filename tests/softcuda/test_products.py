@@ -9,6 +9,7 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
+from tests.softcuda.device import Device
 from tests.softcuda.products import (
     BITS,
     FLOATS,
@@ -23,16 +24,15 @@ from tests.softcuda.products import (
     kernel,
     place_c,
 )
-from tests.written import compile_written
-from warpwatch.devices.compile.compiler import Image, compile_file
-from warpwatch.devices.worker import Worker, describe_device
+from warpwatch.devices.compile.compiler import Image, compile_text
+from warpwatch.devices.worker import Worker
 
 
-@pytest.fixture(scope="module")
-def image(software: Worker, tmp_path_factory: pytest.TempPathFactory) -> Image:
-    file = tmp_path_factory.mktemp("products") / "products.cu"
-    file.write_text("".join(kernel(product, number) for number, product in enumerate(PRODUCTS)))
-    return compile_written(file, {}, software.call(describe_device).timing_target)
+@pytest.fixture
+def image(checked: Device) -> Image:
+    """All products, which are compiled together."""
+    text = "".join(kernel(product, number) for number, product in enumerate(PRODUCTS))
+    return compile_text(text, "products.cu", checked.unchecked.target)
 
 
 def product_of(software: Worker, image: Image, product: Product, a: Matrix, b: Matrix, c: Matrix) -> Matrix:
@@ -97,7 +97,6 @@ def test_tf32_takes_nineteen_bits_of_a_float(software: Worker, image: Image) -> 
 
 
 FAULTS = ROOT / "tests/softcuda/matrix_faults.cu"
-SEEDS = (None, 1, 2)
 # What is said of each kernel of two warps.
 SAID = {
     "without_barrier": r"race in without_barrier\n.*(?:reads 16|writes 2) bytes of shared tile .*\n.* no barrier",
@@ -114,26 +113,19 @@ SAID = {
 }
 
 
-@pytest.fixture(scope="module")
-def faults(software: Worker) -> Image:
-    return compile_file(FAULTS, {}, software.call(describe_device).target)
-
-
 @pytest.mark.once
 @pytest.mark.parametrize("name", SAID)
-def test_a_faulty_matrix_instruction_is_found_at_its_line(software: Worker, faults: Image, name: str) -> None:
+def test_a_faulty_matrix_instruction_is_found_at_its_line(checked: Device, name: str) -> None:
     """In each order of the threads."""
     comment = "read" if name == "without_barrier" else name
     lines = [i for i, text in enumerate(FAULTS.read_text().split("\n"), 1) if text.endswith(f"// {comment}")]
-    block = (24 if name == "short_warp" else 64, 1, 1)
-    for said in software.call(calls.run_in_orders, SEEDS, faults.path, name, block, (1, 1), 256, 0):
-        assert isinstance(said, str), said
+    for said in map(str, checked.left(checked.image(FAULTS), name, 256, 24 if name == "short_warp" else 64)):
         assert re.search(SAID[name], said), said
         assert any(f"matrix_faults.cu:{line}: " in said for line in lines), said
 
 
-def test_rows_behind_a_barrier_are_no_race(software: Worker, faults: Image) -> None:
+def test_rows_behind_a_barrier_are_no_race(checked: Device) -> None:
     wanted = np.tile(np.arange(32, dtype=np.uint32) << 16, 2)
-    for left in software.call(calls.run_in_orders, SEEDS, faults.path, "with_barrier", (64, 1, 1), (1, 1), 256, 0):
+    for left in checked.left(checked.image(FAULTS), "with_barrier", 256, 64):
         assert isinstance(left, bytes), left
         assert (np.frombuffer(left, np.uint32) == wanted).all()

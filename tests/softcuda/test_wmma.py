@@ -11,6 +11,7 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
+from tests.softcuda.device import Device
 from warpwatch.devices.compile.compiler import Image, compile_file
 from warpwatch.devices.worker import Worker, describe_device
 
@@ -76,17 +77,10 @@ def test_sums_of_one_type_are_added_to_those_of_another(software: Worker, image:
     assert (left == np.arange(256) + 64).all()
 
 
-ORDERS = (None, 1, 2)
-
-
-def matmul(software: Worker, macros: dict[str, str], name: str, checked: bool) -> list[bytes | str]:
+def matmul(device: Device, macros: dict[str, str], name: str) -> list[bytes | str]:
     """What two warps leave of C in each order, or what is said of them."""
-    info = software.call(describe_device)
-    target = info.target if checked else info.timing_target
-    image = compile_file(ROOT / "tests/softcuda/tensor_matmul.cu", macros, target)
-    left = software.call(calls.run_on_arrays_in_orders, ORDERS, image.path, name, [*operands()], 4096, None, 64)
-    assert isinstance(left, list)
-    return left
+    image = device.image(ROOT / "tests/softcuda/tensor_matmul.cu", macros)
+    return device.in_orders(calls.run_on_arrays, image, name, [*operands()], 4096, None, 64)
 
 
 def operands() -> tuple[Matrix, Matrix]:
@@ -95,11 +89,10 @@ def operands() -> tuple[Matrix, Matrix]:
 
 
 @pytest.mark.parametrize("name", ["by_wmma", "by_ptx"])
-@pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
-def test_a_tile_kernel_on_tensor_cores(software: Worker, name: str, checked: bool) -> None:
+def test_a_tile_kernel_on_tensor_cores(either: Device, name: str) -> None:
     """Within what rounding to float32 after each of four steps can change."""
     a, b = (each.astype(np.float64) for each in operands())
-    for left in matmul(software, {}, name, checked):
+    for left in matmul(either, {}, name):
         assert isinstance(left, bytes), left
         got = np.frombuffer(left, np.float32).reshape(32, 32)
         assert (abs(got - a @ b) <= 4 * 2.0**-24 * (abs(a) @ abs(b))).all()
@@ -108,7 +101,6 @@ def test_a_tile_kernel_on_tensor_cores(software: Worker, name: str, checked: boo
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["by_wmma", "by_ptx"])
 @pytest.mark.parametrize("barrier", ["FIRST", "SECOND"])
-def test_a_missing_barrier_of_a_tile_kernel_is_found(software: Worker, name: str, barrier: str) -> None:
-    for said in matmul(software, {barrier: "((void)0)"}, name, True):
-        assert isinstance(said, str)
+def test_a_missing_barrier_of_a_tile_kernel_is_found(checked: Device, name: str, barrier: str) -> None:
+    for said in map(str, matmul(checked, {barrier: "((void)0)"}, name)):
         assert re.search(rf"softcuda: (?:race|uninitialised memory) in {name}\n.*tensor_matmul\.cu:\d+: ", said), said
