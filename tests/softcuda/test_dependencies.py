@@ -41,7 +41,8 @@ def software() -> Target:
     return Target("sm_90", str(stand_in(cache_folder())))
 
 
-COMPILERS: dict[str, Callable[[], Target | None]] = {"nvcc": nvcc, "softcuda": software, "g++": lambda: None}
+# The quickest comes first: `make test` runs most of these tests with it alone.
+COMPILERS: dict[str, Callable[[], Target | None]] = {"g++": lambda: None, "softcuda": software, "nvcc": nvcc}
 
 
 @dataclass
@@ -110,7 +111,7 @@ def project(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 with_nvcc = pytest.mark.parametrize("project", ["nvcc"], indirect=True)
-on_a_device = pytest.mark.parametrize("project", ["nvcc", "softcuda"], indirect=True)
+on_a_device = pytest.mark.parametrize("project", ["softcuda", "nvcc"], indirect=True)
 
 INCLUDE = '#include "part.h"\n'
 ASKS = f"\n{THREE}#else\n{TWO}#endif\n"
@@ -333,6 +334,7 @@ def check_wrapper(project: Project, wrapper: Path, program: str | None, *flags: 
     project.check("", lambda: put(3), *flags, undo=lambda: put(2))
 
 
+@pytest.mark.once
 @on_a_device
 def test_the_g_plus_plus_of_the_path_belongs_to_the_build(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -349,6 +351,7 @@ def test_another_nvcc_of_the_same_path_and_version_belongs_to_the_build(project:
     check_wrapper(project, tmp_path / "nvcc", shutil.which("nvcc"))
 
 
+@pytest.mark.slow
 @with_nvcc
 def test_the_compiler_of_ccbin_belongs_to_the_build(project: Project, tmp_path: Path) -> None:
     check_wrapper(project, tmp_path / "g++", "g++", "-ccbin", str(tmp_path / "g++"))
@@ -419,6 +422,7 @@ def test_a_damaged_list_of_what_was_read_is_as_none(project: Project, damage: st
     assert (project.compile(TWO), len(project.calls)) == (first, 2)
 
 
+@pytest.mark.once
 @on_a_device
 def test_kernels_that_are_named_as_in_cpp_are_compiled_again_with_their_headers(project: Project) -> None:
     named = f'#define PART "part.h"\n#include PART\nnamespace ns {{\n{KERNEL[11:]}}}\n'
@@ -432,6 +436,7 @@ def test_kernels_that_are_named_as_in_cpp_are_compiled_again_with_their_headers(
     assert compile_entries(kernels, project.target) == first
 
 
+@pytest.mark.once
 @on_a_device
 def test_a_text_is_compiled_again_with_its_headers(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write({"inc/part.h": TWO})
@@ -462,6 +467,7 @@ def test_looking_up_200_builds_takes_less_than_a_fifth_of_a_second(project: Proj
     assert min(seconds) < 0.2, seconds
 
 
+@pytest.mark.once
 def test_the_files_of_a_build_are_known_once_it_was_compiled(project: Project) -> None:
     project.write({"k/part.h": TWO})
     source = project.root / "k" / ("scale.cu" if project.target else "scale.cpp")
@@ -470,6 +476,7 @@ def test_the_files_of_a_build_are_known_once_it_was_compiled(project: Project) -
     assert files_of(source, project.root) == {source, project.root / "k" / "part.h"}
 
 
+@pytest.mark.once
 def test_messages_hold_nothing_of_what_compilers_say_of_their_folders(project: Project) -> None:
     with pytest.raises(CompileError) as caught:
         project.compile("#error wrong\n")

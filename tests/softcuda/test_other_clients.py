@@ -55,6 +55,7 @@ def test_the_clients_own_error_tells_what_was_found(answers: dict[str, Any]) -> 
     assert "just past the end of to (argument 1), 400 bytes" in said
 
 
+@pytest.mark.slow
 def test_without_checks_nothing_is_found() -> None:
     assert ask("unchecked", "out_of_bounds") == {"out_of_bounds": "no error"}
 
@@ -126,6 +127,7 @@ def test_nvrtc_refuses_link_time_code(answers: dict[str, Any]) -> None:
     assert "-dlto asks for LTO-IR, which softcuda cannot run" in log
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_says_what_the_page_shows(tmp_path: Path) -> None:
     example, shown = (
         re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(), re.DOTALL)[0] for kind in ("python", "text")
