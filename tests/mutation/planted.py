@@ -9,6 +9,7 @@ where an entry cannot be used: its fault does not apply, or its tests are not th
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import shutil
@@ -166,12 +167,17 @@ def located(fault: Mistake) -> Mistake:
     """Return a fault with the one file in which its text stands, where its ``file`` is a folder. Raises BadList."""
     if (ROOT / fault.file).is_file():
         return fault
-    files = [path for path in sorted((ROOT / fault.file).rglob("*")) if path.suffix in SOURCES]
-    having = [path for path in files if in_words(fault.find) in in_words(path.read_text())]
+    having = [path for path, text in texts(ROOT / fault.file).items() if in_words(fault.find) in text]
     if len(having) != 1:
         names = ", ".join(str(path.relative_to(ROOT)) for path in having) or f"no file of {fault.file}"
         raise BadList(f"{fault.name}: {fault.find!r} is in {names}")
     return replace(fault, file=str(having[0].relative_to(ROOT)))
+
+
+@functools.cache
+def texts(folder: Path) -> dict[Path, str]:
+    """Return the texts of the source files of a folder, with one space in place of any white space."""
+    return {path: in_words(path.read_text()) for path in sorted(folder.rglob("*")) if path.suffix in SOURCES}
 
 
 def in_words(text: str) -> str:
