@@ -56,7 +56,7 @@ def _template() -> Path:
     """A copy of the checkout without recorded runs, committed in a repository of its own: what every Bench copies."""
     folder = Path(tempfile.mkdtemp(prefix="warpwatch-template-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    ignored = shutil.ignore_patterns("__pycache__", "baselines", "recordings")
+    ignored = shutil.ignore_patterns("baselines", "recordings")
     for name in ("kernels", "bench", "correctness", "softcuda", "warpwatch"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     (folder / "tests").mkdir()
