@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.project import ROOT
@@ -80,3 +81,19 @@ class Device:
         """Return what is said of a kernel; "" where its launch ends well. Places are named without the folder."""
         (left,) = self.left(image, entry, size, threads, blocks, orders=(None,))
         return left.replace(f"{self.folder}/", "") if isinstance(left, str) else ""
+
+    def computed(
+        self, image: Image, entry: str, arrays: list[np.ndarray], size: int, kind: Any, count: int | None = None
+    ) -> np.ndarray:
+        """Return what a kernel makes of arrays in so many bytes, and of their length if that is given."""
+        left = self.worker.call(calls.run_on_arrays, image.path, entry, arrays, size, count)
+        assert isinstance(left, bytes), left
+        return np.frombuffer(left, kind)
+
+
+def assert_same(got: np.ndarray, wanted: np.ndarray) -> None:
+    """Hold that narrow floats are equal to the bit, where every NaN is equal to every other."""
+    assert got.dtype == wanted.dtype
+    both = np.isnan(got.astype(np.float32)) & np.isnan(wanted.astype(np.float32))
+    wrong = np.flatnonzero((got.view(f"u{got.itemsize}") != wanted.view(f"u{got.itemsize}")) & ~both)
+    assert wrong.size == 0, [(int(i), got[i], wanted[i]) for i in wrong[:5]]

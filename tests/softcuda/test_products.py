@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.project import ROOT
-from tests.softcuda import calls
 from tests.softcuda.device import Device
 from tests.softcuda.products import (
     BITS,
@@ -25,7 +24,6 @@ from tests.softcuda.products import (
     place_c,
 )
 from warpwatch.devices.compile.compiler import Image, compile_text
-from warpwatch.devices.worker import Worker
 
 
 @pytest.fixture
@@ -35,7 +33,7 @@ def image(checked: Device) -> Image:
     return compile_text(text, "products.cu", checked.unchecked.target)
 
 
-def product_of(software: Worker, image: Image, product: Product, a: Matrix, b: Matrix, c: Matrix) -> Matrix:
+def product_of(checked: Device, image: Image, product: Product, a: Matrix, b: Matrix, c: Matrix) -> Matrix:
     """D of m x 8, by the instruction."""
     places = PLACES_A[product.m, BITS[product.a], product.k], PLACES_B[BITS[product.b], product.k], place_c
     arrays = [
@@ -45,9 +43,8 @@ def product_of(software: Worker, image: Image, product: Product, a: Matrix, b: M
         )
     ]
     name = f"product_{PRODUCTS.index(product)}"
-    left = software.call(calls.run_on_arrays, image.path, name, arrays, arrays[2].nbytes, None)
-    assert isinstance(left, bytes), left
-    return from_registers(product.d, np.frombuffer(left, arrays[2].dtype), product.m)
+    left = checked.computed(image, name, arrays, arrays[2].nbytes, arrays[2].dtype)
+    return from_registers(product.d, left, product.m)
 
 
 def wanted_of(product: Product, a: Matrix, b: Matrix, c: Matrix) -> Matrix:
@@ -65,34 +62,34 @@ def assert_near(product: Product, got: Matrix, wanted: Matrix, sizes: Matrix) ->
 
 @pytest.mark.once
 @pytest.mark.parametrize("product", PRODUCTS, ids=lambda product: product.name.partition("aligned.")[2])
-def test_a_product_of_the_tensor_cores(software: Worker, image: Image, product: Product) -> None:
+def test_a_product_of_the_tensor_cores(checked: Device, image: Image, product: Product) -> None:
     """Of small whole numbers exactly; of any numbers rounded once from float64."""
     rng = np.random.default_rng(1)
     for whole in (True, False):
         a = drawn(product.a, (product.m, product.k), rng, whole)
         b = drawn(product.b, (product.k, 8), rng, whole)
         c = drawn(product.d, (product.m, 8), rng, whole)
-        got, wanted = product_of(software, image, product, a, b, c), wanted_of(product, a, b, c)
+        got, wanted = product_of(checked, image, product, a, b, c), wanted_of(product, a, b, c)
         if whole or product.d == "s32":
             assert (got == wanted).all()
         else:
             assert_near(product, got, wanted, abs(a) @ abs(b) + abs(c))
 
 
-def test_a_whole_number_that_does_not_fit_wraps_or_stays_in_range(software: Worker, image: Image) -> None:
+def test_a_whole_number_that_does_not_fit_wraps_or_stays_in_range(checked: Device, image: Image) -> None:
     for product in (each for each in PRODUCTS if each.a in ("s8", "u8")):
         a = np.full((product.m, product.k), 127)
         b, c = np.full((product.k, 8), 127), np.full((product.m, 8), 2**31 - 5)
         exact = wanted_of(product, a, b, c)
         wanted = exact.clip(-(2**31), 2**31 - 1) if product.extra else exact.astype(np.int32)
-        assert (product_of(software, image, product, a, b, c) == wanted).all(), product.name
+        assert (product_of(checked, image, product, a, b, c) == wanted).all(), product.name
 
 
-def test_tf32_takes_nineteen_bits_of_a_float(software: Worker, image: Image) -> None:
+def test_tf32_takes_nineteen_bits_of_a_float(checked: Device, image: Image) -> None:
     """What lies below them is cut off, as the hardware does it."""
     product = next(each for each in PRODUCTS if each.a == "tf32")
     a, b = np.full((16, product.k), 1 + 2.0**-10 + 2.0**-11), np.eye(product.k, 8)
-    got = product_of(software, image, product, a, b, np.zeros((16, 8)))
+    got = product_of(checked, image, product, a, b, np.zeros((16, 8)))
     assert (got[:, : product.k] == 1 + 2.0**-10).all()
 
 
