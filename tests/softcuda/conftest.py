@@ -17,12 +17,6 @@ def checked(software: Worker, tmp_path: Path) -> Device:
     return Device(software, tmp_path)
 
 
-@pytest.fixture(scope="module")
-def shared(software: Worker, tmp_path_factory: pytest.TempPathFactory) -> Device:
-    """Give the same with a folder of the module."""
-    return Device(software, tmp_path_factory.mktemp("shared"))
-
-
 @pytest.fixture(params=["checked", pytest.param("unchecked", marks=pytest.mark.slow)])
 def either(checked: Device, request: pytest.FixtureRequest) -> Device:
     """Give the software device with the checks, and without them."""
