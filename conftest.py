@@ -87,8 +87,8 @@ def _kinds_of(item: pytest.Item, least: set[Build | None]) -> set[Kind]:
     kernel = (file if file == "test_compile" else test, build.family.name, build.variant.name)
     if file != "test_kernels":
         return {REPEATED} if is_edge else {kernel}
-    types = {(*kernel, build.dtype)}
-    return types if test.endswith("::test_random") else types | {(*kernel, build.block_name), *_longest(item, kernel)}
+    types: set[Kind] = {(*kernel, build.dtype)}
+    return types if test.endswith("::test_random") else {*types, (*kernel, build.block_name), *_longest(item, kernel)}
 
 
 def _longest(item: pytest.Item, kernel: Kind) -> set[Kind]:

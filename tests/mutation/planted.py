@@ -239,8 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     noticed = len(verdicts) - len(survived)
     print("\n".join(verdict.line for verdict in survived))
     print(f"noticed {noticed} of {len(verdicts)} faults (at least {NEEDED:.0%})")
-    for error in errors:
-        print(f"error: {error}", file=sys.stderr)
+    for wrong in errors:
+        print(f"error: {wrong}", file=sys.stderr)
     return 2 if errors else int(noticed < NEEDED * len(verdicts))
 
 

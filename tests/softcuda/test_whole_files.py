@@ -143,7 +143,7 @@ SLOW = "no macro of softcuda's breaks a standard header"
 )
 def test_a_text_is_taken_and_computes_what_it_must(either: Device, name: str) -> None:
     text, first, beside = TEXTS[name]
-    left = either.once(calls.run_with_zeros, either.image(text, **beside), "kernel", 128)
+    left = either.once(calls.run_with_zeros, either.image(text, {}, **beside), "kernel", 128)
     assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32)[0] == first
 
