@@ -1,4 +1,5 @@
-# make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; some minutes.
+# make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; two minutes, or four
+# where nothing is compiled yet (two cores).
 # make test-all: everything, also what is marked slow or once and each kernel on each shape; what CI runs.
 # make bench: times every kernel and compares with this GPU's baseline.
 # make bench COMPARE="--against main": times every kernel in turns with that of another revision.
@@ -15,7 +16,9 @@ BIN := $(VENV)/bin
 
 # A test that takes longer than this hangs: it fails, and every thread's stack is shown.
 LIMIT := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
-TESTS := $(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 --maxschedchunk=16 $(LIMIT)
+# Python's compiled modules are kept, whatever the environment says: some hundred processes import the same ones.
+TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 \
+	--maxschedchunk=16 $(LIMIT)
 
 .PHONY: bench test test-all wheel check mutate clean
 
@@ -23,7 +26,7 @@ bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
-	$(TESTS) -m "not slow" $(ARGS)
+	$(TESTS) -m "not slow" --launches=3 $(ARGS)
 
 test-all: $(READY)
 	$(TESTS) $(ARGS)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 pytest_plugins = ("pytester",)
 
 Kind = tuple[str, ...]
+REPEATED: Kind = ("repeated",)  # of a test that others of `make test` repeat
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -49,13 +50,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return _build(item) not in least, case.launch_cost if isinstance(case, Case) else 0.0
 
     kinds = [(item, _kinds_of(item, least)) for item in sorted(items, key=order)]
-    seen: set[Kind] = set()
-    kept: set[pytest.Item] = set()
-    for news in (2, 1):  # those first that bring both a block size and an element type
+    seen: set[Kind] = {REPEATED}
+    kept: dict[pytest.Item, Build | None] = {}
+    # Those first that bring both a block size and an element type, and then builds that are tested anyhow.
+    for news, are_known in ((2, False), (1, True), (1, False)):
         for item, shown in kinds:
-            if len(shown - seen) >= news:
+            build = _build(item)
+            if len(shown - seen) >= news and (not are_known or build in {*kept.values()}):
                 seen |= shown
-                kept.add(item)
+                kept[item] = build
     for item, shown in kinds:
         if shown and item not in kept:
             item.add_marker(pytest.mark.slow)
@@ -72,14 +75,26 @@ def _build(item: pytest.Item) -> Build | None:
 def _kinds_of(item: pytest.Item, least: set[Build | None]) -> set[Kind]:
     """Return what a test is the first to show, or nothing if it is never left out.
 
-    Each kernel is tested once with each block size and each element type, and on every edge in its least build alone.
-    Corners are tested in the least builds anyhow.
+    Each kernel is tested once with each block size, each element type and its longest axis, and compiled once for a
+    GPU. On edges and corners it is tested in its least build alone.
     """
     test, file = item.nodeid.partition("[")[0], item.path.stem
     if not item.path.is_relative_to(item.config.rootpath / "correctness"):
         return {(test,)} if item.get_closest_marker("once") else set()
-    build = _build(item)
-    if build is None or file in ("test_corners", "test_large") or (test.endswith("::test_edge") and build in least):
+    build, is_edge = _build(item), test.endswith("::test_edge")
+    if build is None or file == "test_large" or (build in least and (is_edge or file == "test_corners")):
         return set()
-    kernel = (test, build.family.name, build.variant.name)
-    return {(*kernel, build.block_name), (*kernel, build.dtype)} if file == "test_kernels" else {kernel}
+    kernel = (file if file == "test_compile" else test, build.family.name, build.variant.name)
+    if file != "test_kernels":
+        return {REPEATED} if is_edge else {kernel}
+    types: set[Kind] = {(*kernel, build.dtype)}
+    return types if test.endswith("::test_random") else {*types, (*kernel, build.block_name), *_longest(item, kernel)}
+
+
+def _longest(item: pytest.Item, kernel: Kind) -> set[Kind]:
+    """Return the kind of a case whose shape has the longest axis of its family's: there every thread has work."""
+    from warpwatch.testing import Case, parameter_of  # noqa: PLC0415
+
+    case = parameter_of(item)
+    assert isinstance(case, Case)
+    return {(*kernel, "longest")} if max(case.shape) == max(map(max, case.family.tests)) else set()

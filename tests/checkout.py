@@ -26,10 +26,11 @@ COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "co
 DATES = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
 # What most runs import of the engine. The plugin is not among it, because pytest rewrites its assertions.
 ENGINE = """
-import warpwatch.compare.reference, warpwatch.compare.saved_self_check
-import warpwatch.compare.self_check, warpwatch.compare.with_baseline, warpwatch.compare.with_revision
-import warpwatch.explain.commits, warpwatch.explain.explanation, warpwatch.report.ladder, warpwatch.report.sarif
-import warpwatch.runs.elsewhere
+import importlib, pkgutil
+for room in ("catalogue", "compare", "explain", "report", "runs", "timing", "verdict"):
+    package = importlib.import_module(f"warpwatch.{room}")
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
 """
 CHECK = """
 from kernels import FAMILIES
@@ -56,7 +57,7 @@ def _template() -> Path:
     """A copy of the checkout without recorded runs, committed in a repository of its own: what every Bench copies."""
     folder = Path(tempfile.mkdtemp(prefix="warpwatch-template-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    ignored = shutil.ignore_patterns("__pycache__", "baselines", "recordings")
+    ignored = shutil.ignore_patterns("baselines", "recordings")
     for name in ("kernels", "bench", "correctness", "softcuda", "warpwatch"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     (folder / "tests").mkdir()

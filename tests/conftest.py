@@ -20,13 +20,22 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def workers() -> Iterator[dict[float, Worker]]:
+    """Give processes of the software device by the seconds that their kernels may run."""
+    started: dict[float, Worker] = {}
+    yield started
+    for worker in started.values():
+        worker.stop()
+
+
 @pytest.fixture(scope="module")
-def software(request: pytest.FixtureRequest) -> Iterator[Worker]:
+def software(request: pytest.FixtureRequest, workers: dict[float, Worker]) -> Worker:
     """Give a module's tests a process of the software device, whose kernels may run for LAUNCH_SECONDS of the module.
 
-    Each launch has a context of its own there, so that no finding spoils another's.
+    Modules share it. A launch that may be faulty has a context of its own there, so that no finding spoils another's.
     """
-    seconds = getattr(request.module, "LAUNCH_SECONDS", Settings().launch_timeout)
-    worker = Worker(PROJECT, Settings(kind="software", launch_timeout=seconds))
-    yield worker
-    worker.stop()
+    seconds = getattr(request.module, "LAUNCH_SECONDS", 60.0)
+    if seconds not in workers:
+        workers[seconds] = Worker(PROJECT, Settings(kind="software", launch_timeout=seconds))
+    return workers[seconds]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import Bench
 from tests.fork_server import KEPT, Preparation, run_module
 
 TELL = """
@@ -146,3 +147,11 @@ def test_what_goes_wrong_in_a_preparation_goes_wrong_in_the_run(tmp_path: Path) 
     assert done.stderr.endswith("ValueError: bad\n")
     make_part(tmp_path, "right")
     assert tell(tmp_path) == "right"
+
+
+def test_a_run_of_a_checkout_has_the_engine_imported_before(tmp_path: Path) -> None:
+    """A preparation that fails, because a module has another name now, costs each run of each test half a second."""
+    bench = Bench(tmp_path / "checkout")
+    (bench.folder / "tell.py").write_text("import sys\nprint(*sys.modules)\n")
+    imported = bench._run(sys.executable, "-m", "tell").stdout.split()
+    assert {"kernels", "warpwatch.plugin", "warpwatch.compare", "pytest_benchmark.plugin"} <= {*imported}

@@ -211,7 +211,7 @@ def made(target: str, *variables: str) -> list[str]:
 
 def test_continuous_integration_runs_everything_and_a_developer_each_kind_once() -> None:
     fast, everything = made("test", "ARGS=-k copy"), made("test-all", "ARGS=-k copy")
-    assert fast == [*everything[:-2], "-m", "not slow", "-k", "copy"]
+    assert fast == [*everything[:-2], "-m", "not slow", "--launches=3", "-k", "copy"]
     assert {"tests", "correctness"} <= {*everything}
     assert "make test-all\n" in (ROOT / ".ci" / "run").read_text()
     assert {"make check", "make test-all"} <= {*scripts_of("ci.yml")}

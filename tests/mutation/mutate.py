@@ -195,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--only", default="", metavar="PATTERN", help="mistakes whose name matches this regular expression"
     )
     parser.add_argument(
-        "--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="processes (all cores)"
+        "-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="processes (all cores)"
     )
     parser.add_argument("--fast", action="store_true", help="ask only the tests that `make test` runs")
     parser.add_argument("--said", action="store_true", help="also print what was said of each mistake")

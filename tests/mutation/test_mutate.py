@@ -160,11 +160,16 @@ def test_the_score_leaves_out_what_is_set_aside_and_a_control_must_not_be_notice
 
 @pytest.mark.slow
 def test_the_fast_tests_of_a_kernel_are_some_of_all() -> None:
-    tiled = next(build.variant for build in builds(FAMILIES) if build.id.startswith("matmul-tiled"))
-    every, fast = trials(tiled), trials(tiled, among=fast_tests())
-    assert {trial.name for trial in fast} < {trial.name for trial in every}
-    for part in (lambda trial: trial.build.dtype, lambda trial: trial.build.block, lambda trial: trial.test.__name__):
-        assert {*map(part, fast)} == {*map(part, every)}
+    fast_names = fast_tests()
+    for family, name in (("matmul", "tiled"), ("matvec", "split")):
+        variant = next(f for f in FAMILIES if f.name == family).variant(name)
+        every, fast = trials(variant), trials(variant, among=fast_names)
+        assert {trial.name for trial in fast} < {trial.name for trial in every}
+        for part in (lambda trial: trial.build.dtype, lambda trial: trial.test.__name__):
+            assert {*map(part, fast)} == {*map(part, every)}
+        assert {trial.build.block for trial in fast} >= {configuration.block for configuration in variant.listed}
+        longest = [max(max(trial.case.shape) for trial in some if trial.case) for some in (fast, every)]
+        assert longest[0] == longest[1]
 
 
 def test_faults_of_the_engine_can_be_planted_on_both_sides_of_its_gates() -> None:

@@ -34,6 +34,18 @@ def _said(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     return "no error"
 
 
+def _zeros(size: int) -> Any:
+    memory = _driver().mem_alloc(size)
+    _driver().memset_d8(memory, 0, size)
+    return memory
+
+
+def _bytes(memory: Any, size: int) -> bytes:
+    result = np.zeros(size, np.uint8)
+    _driver().memcpy_dtoh(result, memory)
+    return result.tobytes()
+
+
 def _function(image: Path, entry: str) -> Any:
     return _driver().module_from_buffer(image.read_bytes()).get_function(entry)
 
@@ -118,17 +130,10 @@ def stream_waits_for_event(image: Path, entry: str) -> int:
     return int(result[0])
 
 
-def run_on_bytes(
-    image: Path, entry: str, block: tuple[int, ...], grid: tuple[int, ...], size: int, shared: int
-) -> bytes:
-    """A kernel that takes one pointer, to ``size`` bytes of zeros; what it left in them."""
-    return run_here(_driver(), image, entry, block, grid, size, shared)
-
-
 def run_here(
     driver: Any, image: Path, entry: str, block: tuple[int, ...], grid: tuple[int, ...], size: int, shared: int = 0
 ) -> bytes:
-    """As ``run_on_bytes``, on the device that this process has opened."""
+    """What a kernel that takes one pointer, to ``size`` bytes of zeros, leaves there; on the device of this process."""
     function = driver.module_from_buffer(image.read_bytes()).get_function(entry)
     function.prepare("P")
     memory = driver.mem_alloc(size)
@@ -149,20 +154,21 @@ def left_here(image: Path, entry: str, block: tuple[int, ...], grid: tuple[int, 
         return str(error)
 
 
+def run_on_bytes(*arguments: Any) -> bytes:
+    """As ``run_here``, in the worker."""
+    return run_here(_driver(), *arguments)
+
+
 def run_or_say(*arguments: Any) -> bytes | str:
-    """As ``run_on_bytes``; or what PyCUDA says of the launch, as text, because its exceptions need a driver."""
+    """As ``run_here``; or what PyCUDA says of the launch, as text, because its exceptions need a driver."""
     try:
         return run_on_bytes(*arguments)
     except _driver().Error as error:
         return str(error)
 
 
-def run_in_orders(seeds: tuple[int | None, ...], *arguments: Any) -> list[bytes | str]:
-    """As ``run_or_say``, once for each order of threads and blocks, each in a context that nothing has failed in."""
-    return _in_orders(seeds, run_or_say, *arguments)
-
-
-def _in_orders(seeds: tuple[int | None, ...], run: Callable[..., bytes | str], *arguments: Any) -> list[bytes | str]:
+def in_orders(seeds: tuple[int | None, ...], run: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """What a function here answers in each order of threads and blocks, each time in a context of its own."""
     answers = []
     for seed in seeds:
         os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
@@ -185,9 +191,7 @@ def set_constant(image: Path, entry: str, name: str, values: bytes, size: int) -
     function.prepare("P")
     memory = driver.mem_alloc(size)
     function.prepared_call((1, 1), (size // 4, 1, 1), memory)
-    result = np.zeros(size, np.uint8)
-    driver.memcpy_dtoh(result, memory)
-    return result.tobytes()
+    return _bytes(memory, size)
 
 
 def product_seconds(image: Path, entry: str, m: int, block: int, enough: float = 0.0) -> float:
@@ -249,8 +253,7 @@ def run_with_zeros(image: Path, entry: str, size: int) -> bytes | str:
     """What 32 threads leave in ``size`` bytes of zeros, where each further argument is zero too; or what is said."""
     driver = _driver()
     function = _function(image, entry)
-    memory = driver.mem_alloc(size)
-    driver.memset_d8(memory, 0, size)
+    memory = _zeros(size)
     try:
         for extra in range(0, 32, 4):  # the driver says of a buffer of another length that it is none
             try:
@@ -259,11 +262,9 @@ def run_with_zeros(image: Path, entry: str, size: int) -> bytes | str:
                 break
             except driver.LogicError:
                 continue
-        result = np.zeros(size, np.uint8)
-        driver.memcpy_dtoh(result, memory)
+        return _bytes(memory, size)
     except driver.Error as error:
         return str(error)
-    return result.tobytes()
 
 
 def run_on_arrays(
@@ -276,20 +277,12 @@ def run_on_arrays(
         given = [driver.mem_alloc(max(each.nbytes, 4)) for each in arrays]
         for address, each in zip(given, arrays, strict=True):
             driver.memcpy_htod(address, each.view(np.uint8))
-        left = driver.mem_alloc(size)
-        driver.memset_d8(left, 0, size)
+        left = _zeros(size)
         more = () if count is None else (np.int32(count),)
         function(*given, left, *more, block=(threads, 1, 1), grid=(1 if count is None else 64, 1))
-        result = np.zeros(size, np.uint8)
-        driver.memcpy_dtoh(result, left)
+        return _bytes(left, size)
     except driver.Error as error:
         return str(error)
-    return result.tobytes()
-
-
-def run_on_arrays_in_orders(seeds: tuple[int | None, ...], *arguments: Any) -> list[bytes | str]:
-    """As ``run_on_arrays``, once for each order of threads and blocks, each in a context that nothing has failed in."""
-    return _in_orders(seeds, run_on_arrays, *arguments)
 
 
 def run_with_a_name(image: Path, length: int) -> list[int]:
@@ -304,27 +297,12 @@ def run_with_a_name(image: Path, length: int) -> list[int]:
     return [int(value) for value in result]
 
 
-def run_groups(
-    seeds: tuple[int | None, ...], image: Path, entry: str, shape: tuple[int, int, int, int], given: Any, together: bool
-) -> list[Any]:
-    """What a kernel makes of an array in each order of threads and blocks: the array, or what is said of the launch.
+def run_groups(image: Path, entry: str, shape: tuple[int, int, int, int], given: Any, together: bool = False) -> Any:
+    """What a kernel makes of an array, or what is said of the launch.
 
-    ``shape``: of a block, and how many there are; ``together``: whether the launch is a cooperative one.
+    ``shape``: of a block, and how many there are; ``together``: whether the launch is a cooperative one, for which
+    PyCUDA has no call: so these are the driver's own.
     """
-    answers = []
-    for seed in seeds:
-        os.environ["SOFTCUDA_SEED"] = "" if seed is None else str(seed)
-        context = _driver().Device(0).make_context()
-        try:
-            answers.append(_run_groups(image, entry, shape, given, together))
-        finally:
-            context.pop()
-    os.environ["SOFTCUDA_SEED"] = ""
-    return answers
-
-
-def _run_groups(image: Path, entry: str, shape: tuple[int, int, int, int], given: Any, together: bool) -> Any:
-    """PyCUDA has no call for a cooperative launch: so these are the driver's own."""
     driver, cuda = _driver(), ctypes.CDLL("libcuda.so.1")
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     assert cuda.cuModuleLoad(ctypes.byref(module), str(image).encode()) == 0
@@ -364,19 +342,16 @@ def run_snippets(image: Path, count: int, size: int, shared: int) -> list[bytes 
 
 
 def run_with_first(image: Path, entry: str, first: int) -> bytes | str:
-    """What 32 threads leave in 64 ints of which the first is given and the others are zero, in a context of its own."""
+    """What 32 threads leave in 64 ints of which the first is given and the others are zero; or what is said."""
     driver = _driver()
-    context = driver.Device(0).make_context()
+    values = np.zeros(64, np.int32)
+    values[0] = first
     try:
-        values = np.zeros(64, np.int32)
-        values[0] = first
         memory = driver.to_device(values)
         _function(image, entry)(memory, block=(32, 1, 1), grid=(1, 1))
         return bytes(driver.from_device(memory, values.shape, values.dtype).tobytes())
     except driver.Error as error:
         return str(error)
-    finally:
-        context.pop()
 
 
 def through_an_array(matrix: np.ndarray) -> str:

@@ -1,18 +1,23 @@
-"""Gives tests of the software device its target, with and without checks."""
+"""Gives tests of the software device what compiles and runs kernels there, with and without checks."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from warpwatch.devices.compile.compiler import Target
-from warpwatch.devices.worker import Worker, describe_device
+from tests.softcuda.device import Device
+from warpwatch.devices.worker import Worker
 
 
-@pytest.fixture(params=["checked", "unchecked"])
-def target(software: Worker, request: pytest.FixtureRequest) -> Target:
-    """Give the software device's target with the checks, and without them."""
-    checked: Target = software.call(describe_device).target
-    assert "--checks" in checked.flags
-    return checked if request.param == "checked" else replace(checked, flags=())
+@pytest.fixture
+def checked(software: Worker, tmp_path: Path) -> Device:
+    """Give the software device with every access checked."""
+    return Device(software, tmp_path)
+
+
+@pytest.fixture(params=["checked", pytest.param("unchecked", marks=pytest.mark.slow)])
+def either(checked: Device, request: pytest.FixtureRequest) -> Device:
+    """Give the software device with the checks, and without them."""
+    return replace(checked, checked=request.param == "checked")

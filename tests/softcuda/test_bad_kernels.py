@@ -33,6 +33,16 @@ from warpwatch.devices.worker import Kernel, Worker, describe_device
 LAUNCH_SECONDS = 1.0  # a kernel may run so long
 
 SEEDS = (1, 2, 3)
+# One of each kind of place and of message: `make test` runs these.
+FAST = {
+    "atomic_and_plain", "barrier_inside_if", "bounds_less_or_equal", "constant_past_the_end",
+    "dynamic_shared_too_small",
+    "edge_of_the_tile_not_filled", "endless", "grid_rounded_down", "histogram_without_atomics", "lanes_that_returned",
+    "mask_without_own_lane", "null_pointer", "one_byte_before_the_start", "one_byte_past_the_end", "output_read_back",
+    "shared_row_past_the_end", "stack_overrun", "stride_too_short", "sum_over_blocks_without_atomics",
+    "unsigned_underflow", "vector_load_unaligned",
+}  # fmt: skip
+PARAMS = [pytest.param(bad, marks=[] if bad.name in FAST else pytest.mark.slow, id=bad.name) for bad in BAD_KERNELS]
 GOOD = [b for b in builds(FAMILIES) if not b.variant.has_no_block]
 
 
@@ -41,7 +51,7 @@ def in_order(worker: Worker, seed: int | None = None) -> Worker:
     return cast(Worker, RenewedDevice(worker, seed))
 
 
-@pytest.mark.parametrize("bad", BAD_KERNELS, ids=lambda bad: bad.name)
+@pytest.mark.parametrize("bad", PARAMS)
 def test_a_planted_fault_is_found_and_named(software: Worker, bad: BadKernel) -> None:
     """With its place: file and line, thread and block; for a wrong result, the element and its owner."""
     said = found(bad, in_order(software))
@@ -78,6 +88,7 @@ def test_a_good_kernel_is_accused_of_nothing_in_any_order(software: Worker, good
 
 def test_every_class_of_fault_is_planted_several_times() -> None:
     assert len(BAD_KERNELS) >= 30
+    assert {bad.name for bad in BAD_KERNELS} >= FAST
     for kind in ("out of bounds", "misaligned", "race", "barrier error", "uninitialised", "endless", "is wrong"):
         assert sum(kind in kernel.wanted for kernel in BAD_KERNELS) >= 2, kind
 

@@ -11,13 +11,9 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
-from warpwatch.devices.compile.compiler import Target, compile_file
-from warpwatch.devices.worker import Worker, describe_device
-
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
+from tests.softcuda.device import Device
 
 SOURCE = ROOT / "tests/softcuda/libraries/barriers.cu"
-ORDERS = (None, 1, 2)
 Values = np.ndarray[Any, Any]
 OWN = np.arange(128)
 
@@ -47,24 +43,21 @@ KERNELS: dict[str, tuple[int, int, Callable[[Values], Values]]] = {
 }
 
 
-def left_by(software: Worker, target: Target, kernel: str, broken: int = 0) -> list[Any]:
+def left_by(device: Device, kernel: str, broken: int = 0) -> list[Any]:
     """What a kernel leaves of numbers from 0 on, or what is said, in each order."""
-    image = compile_file(SOURCE, {"BROKEN": str(broken)}, target)
     threads, size, _ = KERNELS[kernel]
-    given = np.arange(size, dtype=np.int32)
     together = kernel == "over_the_grid"
-    shape = (threads, 1, 1, 1 + together)
-    answers: list[Any] = software.call(calls.run_groups, ORDERS, image.path, kernel, shape, given, together)
-    return answers
+    shape, given = (threads, 1, 1, 1 + together), np.arange(size, dtype=np.int32)
+    return device.in_orders(calls.run_groups, device.image(SOURCE, {"BROKEN": broken}), kernel, shape, given, together)
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_what_barriers_order_is_right_and_accused_in_no_order(software: Worker, target: Target, kernel: str) -> None:
+def test_what_barriers_order_is_right_and_accused_in_no_order(either: Device, kernel: str) -> None:
     _, size, expected = KERNELS[kernel]
-    for order, left in zip(ORDERS, left_by(software, target, kernel), strict=True):
-        assert isinstance(left, np.ndarray), f"order {order}: {left}"
-        np.testing.assert_array_equal(left, expected(np.arange(size, dtype=np.int32)), f"order {order}")
+    for left in left_by(either, kernel):
+        assert isinstance(left, np.ndarray), left
+        np.testing.assert_array_equal(left, expected(np.arange(size, dtype=np.int32)))
 
 
 UNORDERED = "race|uninitialised memory"  # in some orders the first read comes before any write
@@ -117,11 +110,9 @@ FAULTS = {
 
 @pytest.mark.once
 @pytest.mark.parametrize(("kernel", "broken"), FAULTS, ids=[f"{kernel}-{broken}" for kernel, broken in FAULTS])
-def test_what_barriers_do_not_order_is_found_in_every_order(software: Worker, kernel: str, broken: int) -> None:
-    checked = software.call(describe_device).target
+def test_what_barriers_do_not_order_is_found_in_every_order(checked: Device, kernel: str, broken: int) -> None:
     what, told = FAULTS[kernel, broken]
-    for order, said in zip(ORDERS, left_by(software, checked, kernel, broken), strict=True):
-        assert isinstance(said, str), f"order {order}: nothing"
+    for said in map(str, left_by(checked, kernel, broken)):
         found = rf"softcuda: (?:{what}) in {kernel}\n  tests/softcuda/libraries/barriers\.cu:\d+: (?:{told})"
-        assert re.search(found, said), f"order {order}: {said}"
+        assert re.search(found, said), said
         assert not re.search(r"include/|softcuda/intrinsics", said), said  # no line of the headers

@@ -11,14 +11,9 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
-from tests.written import compile_written
-from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
-from warpwatch.devices.worker import Worker, describe_device
-
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
+from tests.softcuda.device import Device
 
 SOURCE = ROOT / "tests/softcuda/libraries/collectives.cu"
-ORDERS = (None, 1, 2)
 THREADS = 96
 Values = np.ndarray[Any, Any]
 
@@ -97,12 +92,10 @@ KERNELS: dict[str, tuple[int, Callable[[Values], Values]]] = {
 }
 
 
-def left_by(software: Worker, target: Target, kernel: str, broken: int = 0) -> list[Any]:
+def left_by(device: Device, kernel: str, broken: int = 0) -> list[Any]:
     """What a kernel leaves of numbers, or what is said, in each order."""
-    image = compile_file(SOURCE, {"BROKEN": str(broken)}, target)
-    given = given_to(kernel)
-    answers: list[Any] = software.call(calls.run_groups, ORDERS, image.path, kernel, (THREADS, 1, 1, 1), given, False)
-    return answers
+    image = device.image(SOURCE, {"BROKEN": broken})
+    return device.in_orders(calls.run_groups, image, kernel, (THREADS, 1, 1, 1), given_to(kernel))
 
 
 def given_to(kernel: str) -> Values:
@@ -110,10 +103,10 @@ def given_to(kernel: str) -> Values:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_collectives_are_numpys(software: Worker, target: Target, kernel: str) -> None:
-    for order, left in zip(ORDERS, left_by(software, target, kernel), strict=True):
-        assert isinstance(left, np.ndarray), f"order {order}: {left}"
-        np.testing.assert_array_equal(left, KERNELS[kernel][1](given_to(kernel)), f"order {order}")
+def test_collectives_are_numpys(either: Device, kernel: str) -> None:
+    for left in left_by(either, kernel):
+        assert isinstance(left, np.ndarray), left
+        np.testing.assert_array_equal(left, KERNELS[kernel][1](given_to(kernel)))
 
 
 FAULTS = {
@@ -125,29 +118,9 @@ FAULTS = {
 }
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "broken"), FAULTS, ids=[f"{kernel}-{broken}" for kernel, broken in FAULTS])
-def test_storage_that_is_used_again_too_early_is_found(software: Worker, kernel: str, broken: int) -> None:
-    checked = software.call(describe_device).target
-    for order, said in zip(ORDERS, left_by(software, checked, kernel, broken), strict=True):
-        assert isinstance(said, str), f"order {order}: nothing"
+def test_storage_that_is_used_again_too_early_is_found(checked: Device, kernel: str, broken: int) -> None:
+    for said in left_by(checked, kernel, broken):
         found = rf"softcuda: (?:{FAULTS[kernel, broken]}) in {kernel}\n  tests/softcuda/libraries/collectives\.cu:\d+: "
-        assert re.search(found, said), f"order {order}: {said}"
-
-
-REFUSED = {
-    "cub::BlockMergeSort<int, 32, 1> sort;": "softcuda does not support cub::BlockMergeSort (collectives of cub beyond",
-    "cub::BlockHistogram<int, 32, 1, 8> counts;": "softcuda does not support cub::BlockHistogram (collectives of cub",
-    "cub::WarpMergeSort<int, 4> sort;": "softcuda does not support cub::WarpMergeSort (collectives of cub beyond",
-}
-
-
-@pytest.mark.parametrize(("line", "said"), REFUSED.items())
-def test_collectives_that_are_not_there_are_named_with_their_line(
-    tmp_path: Any, line: str, said: str, target: Target
-) -> None:
-    source = tmp_path / "refused.cu"
-    source.write_text(f'#include <cub/cub.cuh>\nextern "C" __global__ void kernel(int* out)\n{{\n    {line}\n}}\n')
-    with pytest.raises(CompileError) as error:
-        compile_written(source, {}, target)
-    assert re.search(rf"refused\.cu:4:\d+: error: .*{re.escape(said)}", str(error.value)), error.value
+        assert re.search(found, str(said)), said

@@ -13,31 +13,19 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
-from tests.written import compile_written
-from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
-from warpwatch.devices.worker import Worker, describe_device
-
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
+from tests.softcuda.device import Device
 
 FOLDER = ROOT / "tests/softcuda/groups"
-ORDERS = (None, 1, 2)
 Values = np.ndarray[Any, Any]
 THREADS = np.arange(64)
 
 
 def left_by(
-    software: Worker,
-    target: Target,
-    kernel: str,
-    columns: int,
-    *,
-    shape: tuple[int, int, int, int] = (64, 1, 1, 1),
-    **macros: int,
+    device: Device, kernel: str, columns: int, *, shape: tuple[int, int, int, int] = (64, 1, 1, 1), **macros: int
 ) -> list[list[int]]:
     """The rows that the threads of a kernel leave, the same in every order."""
-    image = compile_file(FOLDER / f"{kernel}.cu", {name: str(value) for name, value in macros.items()}, target)
     given = np.zeros((np.prod(shape), columns), np.int32)
-    answers = software.call(calls.run_groups, ORDERS, image.path, kernel, shape, given, False)
+    answers = device.in_orders(calls.run_groups, device.image(FOLDER / f"{kernel}.cu", macros), kernel, shape, given)
     for left in answers:
         assert isinstance(left, np.ndarray), left
         assert (left == answers[0]).all()
@@ -46,8 +34,8 @@ def left_by(
 
 
 @pytest.mark.once
-def test_groups_say_who_they_are(software: Worker, target: Target) -> None:
-    rows = left_by(software, target, "members", 24, shape=(8, 4, 2, 3))
+def test_groups_say_who_they_are(either: Device) -> None:
+    rows = left_by(either, "members", 24, shape=(8, 4, 2, 3))
     for place, row in enumerate(rows):
         block, own = divmod(place, 64)
         index = own % 8 + 10 * (own // 8 % 4) + 100 * (own // 32)
@@ -85,8 +73,8 @@ def of_tiles(size: int) -> Iterator[list[int]]:
 
 @pytest.mark.once
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16, 32])
-def test_tiles_exchange_values(software: Worker, target: Target, size: int) -> None:
-    rows = left_by(software, target, "tiles", 16, SIZE=size)
+def test_tiles_exchange_values(either: Device, size: int) -> None:
+    rows = left_by(either, "tiles", 16, SIZE=size)
     for own, (row, expected) in enumerate(zip(rows, of_tiles(size), strict=True)):
         assert row == expected, own
 
@@ -108,8 +96,8 @@ def of_sums(group: list[int], own: int) -> list[int]:
 
 @pytest.mark.once
 @pytest.mark.parametrize(("size", "every"), [(1, 1), (16, 1), (32, 1), (32, 3), (32, 31)])
-def test_reductions_and_scans_are_numpys(software: Worker, target: Target, size: int, every: int) -> None:
-    rows = left_by(software, target, "sums", 20, SIZE=size, EVERY=every)
+def test_reductions_and_scans_are_numpys(either: Device, size: int, every: int) -> None:
+    rows = left_by(either, "sums", 20, SIZE=size, EVERY=every)
     for own, row in enumerate(rows):
         group = [thread for thread in range(own // size * size, (own // size + 1) * size) if thread % every == 0]
         assert row[:15] == (of_sums(group, own) if own in group else [0] * 15), own
@@ -136,22 +124,21 @@ def of_parts(own: int) -> list[int]:
 
 
 @pytest.mark.once
-def test_groups_that_are_found_as_the_kernel_runs(software: Worker, target: Target) -> None:
-    rows = left_by(software, target, "parts", 16)
+def test_groups_that_are_found_as_the_kernel_runs(either: Device) -> None:
+    rows = left_by(either, "parts", 16)
     for own, row in enumerate(rows):
         assert row == of_parts(own), own
 
 
-def test_lanes_are_together_again_behind_a_condition(software: Worker, target: Target) -> None:
-    image = compile_file(FOLDER / "parts.cu", {}, target)
-    given = THREADS.astype(np.int32)
-    for left in software.call(calls.run_groups, ORDERS, image.path, "joined", (64, 1, 1, 1), given, False):
+def test_lanes_are_together_again_behind_a_condition(either: Device) -> None:
+    image, given = either.image(FOLDER / "parts.cu"), THREADS.astype(np.int32)
+    for left in either.in_orders(calls.run_groups, image, "joined", (64, 1, 1, 1), given):
         assert left.tolist() == np.where(THREADS % 2, 37, -32).tolist()
 
 
 @pytest.mark.once
-def test_warp_intrinsics_of_many_lanes_and_of_all_types(software: Worker, target: Target) -> None:
-    rows = left_by(software, target, "intrinsics", 16)
+def test_warp_intrinsics_of_many_lanes_and_of_all_types(either: Device) -> None:
+    rows = left_by(either, "intrinsics", 16)
     mine = THREADS * 7 % 11 - 5
     for own, row in enumerate(rows):
         half, warp = mine[own // 16 * 16 :][:16], mine[own // 32 * 32 :][:32]
@@ -168,20 +155,19 @@ def test_warp_intrinsics_of_many_lanes_and_of_all_types(software: Worker, target
         ], own  # fmt: skip
 
 
-def test_sums_wrap_and_may_be_of_half_precision(software: Worker, target: Target) -> None:
-    image = compile_file(FOLDER / "intrinsics.cu", {}, target)
-    given = np.zeros((64, 4), np.int32)
+def test_sums_wrap_and_may_be_of_half_precision(either: Device) -> None:
+    image, given = either.image(FOLDER / "intrinsics.cu"), np.zeros((64, 4), np.int32)
     first = (16 * 0x10000000 + 120 + 2**31) % 2**32 - 2**31
-    for left in software.call(calls.run_groups, ORDERS, image.path, "other_sums", (64, 1, 1, 1), given, False):
+    for left in either.in_orders(calls.run_groups, image, "other_sums", (64, 1, 1, 1), given):
         assert isinstance(left, np.ndarray), left
         for own, row in enumerate(left.tolist()):
             scanned = (own % 16 + 1) * 0x10000000
             assert row == [first, (scanned + 2**31) % 2**32 - 2**31, 120, 15], own
 
 
-def test_a_last_warp_may_be_short(software: Worker, target: Target) -> None:
+def test_a_last_warp_may_be_short(either: Device) -> None:
     """Of 44 threads: the third tile of 16 lanes has 12."""
-    rows = left_by(software, target, "sums", 20, shape=(44, 1, 1, 1), SIZE=16, EVERY=1)
+    rows = left_by(either, "sums", 20, shape=(44, 1, 1, 1), SIZE=16, EVERY=1)
     for own, row in enumerate(rows):
         group = list(range(own // 16 * 16, min(own // 16 * 16 + 16, 44)))
         expected = of_sums(group, own)
@@ -238,25 +224,22 @@ ORDERED: dict[str, tuple[int, Callable[[Values], Values]]] = {
 }
 
 
-def ordered(software: Worker, target: Target, kernel: str, broken: int = 0, together: bool | None = None) -> list[Any]:
+def ordered(device: Device, kernel: str, broken: int = 0, together: bool | None = None) -> list[Any]:
     """What a kernel of ordered.cu leaves of numbers from 0 on, or what is said, in each order."""
-    image = compile_file(FOLDER / "ordered.cu", {"BROKEN": str(broken)}, target)
-    size = ORDERED[kernel][0]
+    image = device.image(FOLDER / "ordered.cu", {"BROKEN": broken})
     is_together = kernel in TOGETHER if together is None else together
     shape = (64, 1, 1, BLOCKS if kernel in TOGETHER else 1)
-    answers: list[Any] = software.call(
-        calls.run_groups, ORDERS, image.path, kernel, shape, np.arange(size, dtype=np.int32), is_together
-    )
-    return answers
+    given = np.arange(ORDERED[kernel][0], dtype=np.int32)
+    return device.in_orders(calls.run_groups, image, kernel, shape, given, is_together)
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("kernel", ORDERED)
-def test_what_groups_order_is_right_and_accused_in_no_order(software: Worker, target: Target, kernel: str) -> None:
+def test_what_groups_order_is_right_and_accused_in_no_order(either: Device, kernel: str) -> None:
     size, expected = ORDERED[kernel]
-    for order, left in zip(ORDERS, ordered(software, target, kernel), strict=True):
-        assert isinstance(left, np.ndarray), f"order {order}: {left}"
-        np.testing.assert_array_equal(left, expected(np.arange(size, dtype=np.int32)), f"order {order}")
+    for left in ordered(either, kernel):
+        assert isinstance(left, np.ndarray), left
+        np.testing.assert_array_equal(left, expected(np.arange(size, dtype=np.int32)))
 
 
 UNORDERED = "race|uninitialised memory"  # in some orders the first read comes before any write
@@ -269,10 +252,7 @@ FAULTS = {
     ("tree", 3): (UNORDERED, "thread "),
     ("turned", 1): (UNORDERED, "thread "),
     ("turned", 2): (UNORDERED, "thread "),
-    ("turned", 3): (
-        "barrier error",
-        r".*mask names and which never come",
-    ),
+    ("turned", 3): ("barrier error", r".*mask names and which never come"),
     ("leaders", 1): (UNORDERED, "thread "),
     ("leaders", 2): ("barrier error", ""),
     ("branches", 1): (UNORDERED, "thread "),
@@ -292,60 +272,37 @@ FAULTS = {
 
 @pytest.mark.once
 @pytest.mark.parametrize(("kernel", "broken"), FAULTS, ids=[f"{kernel}-{broken}" for kernel, broken in FAULTS])
-def test_what_groups_do_not_order_is_found_in_every_order(software: Worker, kernel: str, broken: int) -> None:
-    checked = software.call(describe_device).target
+def test_what_groups_do_not_order_is_found_in_every_order(checked: Device, kernel: str, broken: int) -> None:
     what, told = FAULTS[kernel, broken]
-    for order, said in zip(ORDERS, ordered(software, checked, kernel, broken), strict=True):
-        assert isinstance(said, str), f"order {order}: nothing"
+    for said in map(str, ordered(checked, kernel, broken)):
         found = rf"softcuda: (?:{what}) in {kernel}\n  tests/softcuda/groups/ordered\.cu:\d+: (?:{told})"
-        assert re.search(found, said), f"order {order}: {said}"
+        assert re.search(found, said), said
         assert "cooperative_groups" not in said, said  # no line of the headers
 
 
-def test_a_grid_does_not_wait_in_a_launch_that_is_not_cooperative(software: Worker, target: Target) -> None:
-    for said in ordered(software, target, "neighbours", together=False):
+def test_a_grid_does_not_wait_in_a_launch_that_is_not_cooperative(either: Device) -> None:
+    for said in ordered(either, "neighbours", together=False):
         assert re.search(r"ordered\.cu:\d+: thread .* not cooperative.*launch it by cuLaunchCooperativeKernel", said)
 
 
-def test_more_threads_than_can_be_alive_are_refused(software: Worker) -> None:
-    checked = software.call(describe_device).target
-    image = compile_file(FOLDER / "ordered.cu", {"BROKEN": "0"}, checked)
+def test_more_threads_than_can_be_alive_are_refused(checked: Device) -> None:
+    image = checked.image(FOLDER / "ordered.cu", {"BROKEN": 0})
     for blocks, code in ((16, None), (17, "code 720")):
         given = np.arange(1024 * blocks, dtype=np.int32)
-        (left,) = software.call(calls.run_groups, (None,), image.path, "grid_order", (1024, 1, 1, blocks), given, True)
+        left = checked.once(calls.run_groups, image, "grid_order", (1024, 1, 1, blocks), given, True)
         assert (left == code) if code else isinstance(left, np.ndarray), left
 
 
 HEAD = "".join(f"#include <cooperative_groups{part}.h>\n" for part in ("", "/reduce", "/scan", "/memcpy_async"))
-HEAD += "namespace cg = cooperative_groups;\n"
-REFUSED = {
-    "auto cluster = cg::this_cluster();": "softcuda does not support this_cluster (thread block clusters)",
-    "cg::multi_grid_group grid;": "softcuda does not support multi_grid_group (several devices)",
-    "auto tile = cg::tiled_partition<64>(cg::this_thread_block());": "tiles of more than a warp: at most 32 threads",
-    "auto tile = cg::tiled_partition<24>(cg::this_thread_block());": "the size of a tile is a power of two",
-    "out[0] = cg::reduce(cg::this_thread_block(), 1, cg::plus<int>());": "no matching function for call to 'reduce",
-    "cg::coalesced_threads().shfl_xor(1, 1);": "has no member named 'shfl_xor'",
-}
 
 
-@pytest.mark.once
-@pytest.mark.parametrize(("line", "said"), REFUSED.items())
-def test_what_groups_cannot_do_is_named_with_its_line(target: Target, tmp_path: Any, line: str, said: str) -> None:
-    source = tmp_path / "refused.cu"
-    source.write_text(f'{HEAD}extern "C" __global__ void kernel(int* out)\n{{\n    {line}\n}}\n')
-    with pytest.raises(CompileError) as error:
-        compile_written(source, {}, target)
-    assert re.search(rf"refused\.cu:8:\d+: error: .*{re.escape(said)}", str(error.value)), error.value
-
-
-def test_macros_of_one_letter_do_not_change_the_headers(software: Worker, target: Target, tmp_path: Any) -> None:
-    source = tmp_path / "letters.cu"
-    source.write_text(
+def test_macros_of_one_letter_do_not_change_the_headers(either: Device) -> None:
+    image = either.image(
         f'{HEAD}using namespace cooperative_groups;\nextern "C" __global__ void kernel(int* out)\n'
         "{ out[threadIdx.x] = reduce(tiled_partition<8>(this_thread_block()), 1, plus<int>()) * N; }\n"
-        "int main() { cudaLaunchCooperativeKernel((void*)kernel, 1, 32, nullptr); }\n"
+        "int main() { cudaLaunchCooperativeKernel((void*)kernel, 1, 32, nullptr); }\n",
+        dict.fromkeys("NABIVTMKSC", 7),
     )
-    image = compile_written(source, dict.fromkeys("NABIVTMKSC", "7"), target)
-    left = software.call(calls.run_with_zeros, image.path, "kernel", 128)
+    left = either.once(calls.run_with_zeros, image, "kernel", 128)
     assert isinstance(left, bytes), left
     assert list(np.frombuffer(left, np.int32)) == [56] * 32

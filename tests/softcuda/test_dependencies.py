@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -32,7 +33,8 @@ def software() -> Target:
     return Target("sm_90", str(stand_in(cache_folder())))
 
 
-COMPILERS: dict[str, Callable[[], Target | None]] = {"nvcc": nvcc, "softcuda": software, "g++": lambda: None}
+# The quickest comes first: `make test` runs most of these tests with it alone.
+COMPILERS: dict[str, Callable[[], Target | None]] = {"g++": lambda: None, "softcuda": software, "nvcc": nvcc}
 
 
 @dataclass
@@ -43,16 +45,17 @@ class Project:
     target: Target | None
     calls: list[str] = field(default_factory=list)
 
-    def write(self, **texts: str) -> None:
+    def write(self, texts: Mapping[str, str | None]) -> None:
+        """Write files of the project; None deletes one, and its folder if that is empty then."""
         for name, text in texts.items():
-            path = self.root / name.replace("__", "/").replace("_", ".")
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text)
-
-    def writing(self, name: str, *texts: str) -> Iterator[Callable[[], object]]:
-        """Yield functions that write texts to a file, which has the first already."""
-        self.write(**{name: texts[-1]})
-        return (functools.partial(self.write, **{name: text}) for text in texts)
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if text is not None:
+                path.write_text(text)
+                continue
+            path.unlink()
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()
 
     def compile(self, source: str, *flags: str, root: Path | None = None) -> Image:
         """Compile a text in front of the kernel."""
@@ -62,6 +65,12 @@ class Project:
         path.write_text(source + (KERNEL if self.target else ON_HOST))
         target = replace(self.target, flags=flags) if self.target else None
         return compile_file(path, {}, target, root=root)
+
+    def check_header(self, source: str, header: str, *flags: str, text: str | None = THREE) -> None:
+        """Another text of a header makes another image, and what it was before makes the first one again."""
+        path = self.root / header
+        before = {header: path.read_text() if path.exists() else None}
+        self.check(source, lambda: self.write({header: text}), *flags, undo=lambda: self.write(before))
 
     def check(self, source: str, change: Callable[[], object], *flags: str, undo: Callable[[], object]) -> None:
         """A change makes another image, which is found again as the first is: each is compiled once."""
@@ -94,34 +103,75 @@ def project(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 with_nvcc = pytest.mark.parametrize("project", ["nvcc"], indirect=True)
-on_a_device = pytest.mark.parametrize("project", ["nvcc", "softcuda"], indirect=True)
+on_a_device = pytest.mark.parametrize("project", ["softcuda", "nvcc"], indirect=True)
 
-# A source, and the header that decides, in folders k (the source's own), inc and far.
-NAMED = {
-    "by a macro": ('#define HEADER "part.h"\n#include HEADER\n', "k__part_h"),
-    "by a header": ('#include "outer.h"\n', "k__part_h"),
-    "above": ('#include "../inc/part.h"\n', "inc__part_h"),
-    "by import": ('#import "part.h"\n', "k__part_h"),
-    "across lines": ('#include \\\n  "part.h"\n', "k__part_h"),
-    "under a condition": ('#if defined __CUDA_ARCH__ || !defined __CUDACC__\n#include "part.h"\n#endif\n', "k__part_h"),
+INCLUDE = '#include "part.h"\n'
+ASKS = f"\n{THREE}#else\n{TWO}#endif\n"
+FOUND_FAR = {"far/part.h": TWO, "inc/other.h": "", "k/up/outer.h": INCLUDE}
+
+
+@dataclass(frozen=True)
+class Header:
+    """A source of the folder k, the files beside it, and the one that decides: its name, and its text when it changes.
+
+    ``path``: the folders of $CPATH.
+    """
+
+    source: str
+    files: Mapping[str, str]
+    changes: str = "k/part.h"
+    text: str | None = THREE
+    path: tuple[str, ...] = ()
+
+
+HEADERS = {
+    "by a macro": Header('#define HEADER "part.h"\n#include HEADER\n', {"k/part.h": TWO}),
+    "by a header": Header('#include "outer.h"\n', {"k/outer.h": INCLUDE, "k/part.h": TWO}),
+    "above": Header('#include "../inc/part.h"\n', {"inc/part.h": TWO}, "inc/part.h"),
+    "by import": Header('#import "part.h"\n', {"k/part.h": TWO}),
+    "across lines": Header('#include \\\n  "part.h"\n', {"k/part.h": TWO}),
+    "under a condition": Header(
+        f"#if defined __CUDA_ARCH__ || !defined __CUDACC__\n{INCLUDE}#endif\n", {"k/part.h": TWO}
+    ),
+    "in a folder of CPATH": Header("#include <part.h>\n", {"inc/part.h": TWO}, "inc/part.h", path=("inc",)),
+    "deleted": Header(INCLUDE, FOUND_FAR | {"inc/part.h": THREE}, "inc/part.h", None, ("inc", "far")),
+    "asked for": Header(f'#if __has_include("part.h") && __has_include(<cmath>){ASKS}', {}, text=""),
+    "asked for by a macro": Header(
+        f'#define MY_HAS_INCLUDE(x) __has_include(x)\n#if MY_HAS_INCLUDE("part.h"){ASKS}#include "other.h"\n',
+        {"k/other.h": ""}, text="",
+    ),
+    "asked for around a comment": Header(f'#if __has_include /* beside */ ("part.h"){ASKS}', {}, text=""),
+    "beside a header of a folder of headers, which a macro names": Header(
+        '#include "inside/top.h"\n',
+        {"inc/inside/top.h": '#define PART "part.h"\n#include PART\n', "inc/part.h": TWO},
+        "inc/inside/part.h", path=("inc",),
+    ),
+}  # fmt: skip
+EARLIER = {
+    "beside the source": Header(INCLUDE, FOUND_FAR),
+    "in a folder before": Header("#include <part.h>\n", FOUND_FAR, "inc/part.h"),
+    "in a folder that is missing": Header("#include <part.h>\n", FOUND_FAR, "later/part.h"),
+    "beside a header": Header('#include "up/outer.h"\n', FOUND_FAR, "k/up/part.h"),
 }
+HEADERS |= {f"earlier, {how}": replace(each, path=("later", "inc", "far")) for how, each in EARLIER.items()}
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("how", NAMED)
-def test_a_header_belongs_to_the_build_however_it_is_named(project: Project, how: str) -> None:
-    source, header = NAMED[how]
-    project.write(k__outer_h='#include "part.h"\n')
-    change, undo = project.writing(header, THREE, TWO)
-    project.check(source, change, undo=undo)
+@pytest.mark.parametrize("how", HEADERS)
+def test_a_header_belongs_to_the_build(project: Project, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it is named; also one that appears where it is looked for first, or goes where another is found next."""
+    header = HEADERS[how]
+    project.write(header.files)
+    if header.path:
+        monkeypatch.setenv("CPATH", ":".join(str(project.root / name) for name in header.path))
+    project.check_header(header.source, header.changes, text=header.text)
 
 
 @pytest.mark.once
 def test_a_header_that_is_named_by_its_whole_path_belongs_to_the_build(project: Project) -> None:
-    header = project.root / "k" / "part.h"
-    project.write(k__part_h=TWO)
-    other = project.root.parent / "other"
-    project.check(f'#include "{header}"\n', lambda: header.write_text(THREE), undo=lambda: header.write_text(TWO))
+    header, other = project.root / "k" / "part.h", project.root.parent / "other"
+    project.write({"k/part.h": TWO})
+    project.check_header(f'#include "{header}"\n', "k/part.h")
     shutil.copytree(project.root, other)
     (other / "k" / "part.h").write_text(THREE)  # which nothing reads
     first = project.compile(f'#include "{header}"\n')
@@ -137,42 +187,36 @@ FLAGS = {
     "-idirafter": ("-Xcompiler", "-idirafter,inc"),
     "a file of options": ("--options-file", "words"),
     "a response file": ("-Xcompiler", "@words"),
+    "-include": ("-include", "k/part.h"),
+    "-imacros": ("-Xcompiler", "-imacros,k/part.h"),
+    "--pre-include": ("--pre-include", "k/part.h"),
 }
 
 
 @pytest.mark.once
 @with_nvcc
 @pytest.mark.parametrize("how", FLAGS)
-def test_a_header_in_a_folder_that_flags_name_belongs_to_the_build(project: Project, how: str) -> None:
-    (project.root / "words").write_text("-Iinc\n")
-    change, undo = project.writing("inc__part_h", THREE, TWO)
-    project.check('#include "part.h"\n', change, *FLAGS[how], undo=undo)
+def test_a_header_that_flags_name_or_its_folder_belongs_to_the_build(project: Project, how: str) -> None:
+    named = any("k/part.h" in flag for flag in FLAGS[how])
+    header = "k/part.h" if named else "inc/part.h"
+    project.write({header: TWO, "words": "-Iinc\n"})
+    project.check_header("" if named else INCLUDE, header, *FLAGS[how])
 
 
 @pytest.mark.once
-def test_a_header_in_a_folder_of_cpath_belongs_to_the_build(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.write(far__part_h=THREE)
-    monkeypatch.setenv("CPATH", str(project.root / "inc"))
-    change, undo = project.writing("inc__part_h", THREE, TWO)
-    project.check("#include <part.h>\n", change, undo=undo)
-    first = project.compile("#include <part.h>\n")
-    monkeypatch.setenv("CPATH", str(project.root / "far"))
-    assert project.compile("#include <part.h>\n").image_hash != first.image_hash
-
-
-@pytest.mark.slow
-@with_nvcc
-def test_headers_and_macros_that_flags_name_belong_to_the_build(project: Project) -> None:
-    for flags in (("-include", "k/part.h"), ("-Xcompiler", "-imacros,k/part.h"), ("--pre-include", "k/part.h")):
-        project.calls.clear()
-        change, undo = project.writing("k__part_h", THREE, TWO)
-        project.check("", change, *flags, undo=undo)
+def test_a_folder_of_cpath_belongs_to_the_build(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write({"inc/part.h": TWO, "far/part.h": THREE})
+    images = []
+    for name in ("inc", "far"):
+        monkeypatch.setenv("CPATH", str(project.root / name))
+        images.append(project.compile("#include <part.h>\n").image_hash)
+    assert images[0] != images[1]
 
 
 @with_nvcc
 def test_the_words_of_a_file_of_options_belong_to_the_build(project: Project) -> None:
-    change, undo = project.writing("words", "-DFACTOR=3\n", "-DFACTOR=2\n")
-    project.check("", change, "--options-file=words", undo=undo)
+    project.write({"words": "-DFACTOR=2\n"})
+    project.check_header("", "words", "--options-file=words", text="-DFACTOR=3\n")
 
 
 @pytest.mark.once
@@ -186,61 +230,16 @@ def test_the_flags_of_a_variable_belong_to_the_build(
     project.check("", change, undo=undo)
 
 
-# A change of the folders in which a header is looked for, beside its contents.
-
-
-def shadowing(project: Project) -> Mapping[str, tuple[str, Path]]:
-    """A source that finds a header in the folder far, and where another one would be found before it."""
-    return {
-        "beside the source": ('#include "part.h"\n', project.root / "k" / "part.h"),
-        "in a folder before": ("#include <part.h>\n", project.root / "inc" / "part.h"),
-        "in a folder that is missing": ("#include <part.h>\n", project.root / "later" / "part.h"),
-        "beside a header": ('#include "up/outer.h"\n', project.root / "k" / "up" / "part.h"),
-    }
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("how", shadowing(Project(Path(), None)))
-def test_a_header_that_appears_earlier_on_the_path_is_read(
-    project: Project, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project.write(far__part_h=TWO, inc__other_h="")
-    (project.root / "k" / "up").mkdir(parents=True)
-    (project.root / "k" / "up" / "outer.h").write_text('#include "part.h"\n')
-    monkeypatch.setenv("CPATH", ":".join(str(project.root / name) for name in ("later", "inc", "far")))
-    source, header = shadowing(project)[how]
-
-    def appear() -> None:
-        header.parent.mkdir(exist_ok=True)
-        header.write_text(THREE)
-
-    def disappear() -> None:
-        header.unlink()
-        if header.parent.name == "later":
-            header.parent.rmdir()
-
-    project.check(source, appear, undo=disappear)
-
-
 @pytest.mark.slow
 @with_nvcc
 def test_a_header_of_the_toolkit_that_the_project_gets_is_read(project: Project) -> None:
     """Such as cuda_runtime.h in the working folder, which nvcc includes unasked."""
-    (project.root / "inc").mkdir()
+    project.write({"inc/other.h": ""})
     for header, flags in (("cuda_runtime.h", ()), ("inc/cuda_fp16.h", ("-Iinc",))):
         project.calls.clear()
-        path = project.root / header
-        text = f"#include_next <{path.name}>\n#undef FACTOR\n{THREE}"
+        text = f"#include_next <{Path(header).name}>\n#undef FACTOR\n{THREE}"
         source = "#include <cuda_fp16.h>\n#ifndef FACTOR\n#define FACTOR 2\n#endif\n"
-        project.check(source, lambda: path.write_text(text), *flags, undo=path.unlink)  # noqa: B023
-
-
-@pytest.mark.once
-def test_a_header_that_is_deleted_gives_way_to_the_next(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.write(far__part_h=THREE)
-    monkeypatch.setenv("CPATH", ":".join(str(project.root / name) for name in ("inc", "far")))
-    (undo,) = project.writing("inc__part_h", TWO)
-    project.check("#include <part.h>\n", (project.root / "inc" / "part.h").unlink, undo=undo)
+        project.check_header(source, header, *flags, text=text)
 
 
 @pytest.mark.once
@@ -248,7 +247,7 @@ def test_a_header_that_is_deleted_gives_way_to_the_next(project: Project, monkey
 def test_a_symbolic_link_to_another_header_is_followed(
     project: Project, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.write(far__two_h=TWO, far__three_h=THREE)
+    project.write({"far/two.h": TWO, "far/three.h": THREE})
     monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(project.root / "inc"))  # as -isystem, where gcc shortens paths
     link = project.root / where / "a_long_name_that_gcc_shortens_where_it_can_part.h"
     link.parent.mkdir(exist_ok=True)
@@ -265,12 +264,11 @@ def test_a_symbolic_link_to_another_header_is_followed(
 def test_a_link_that_leads_nowhere_is_read_once_it_leads_to_a_header(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.write(far__part_h=TWO)
+    project.write({"far/part.h": TWO})
     (project.root / "inc").mkdir()
     (project.root / "inc" / "part.h").symlink_to("later.h")
     monkeypatch.setenv("CPATH", ":".join(str(project.root / name) for name in ("inc", "far")))
-    later = project.root / "inc" / "later.h"
-    project.check("#include <part.h>\n", lambda: later.write_text(THREE), undo=later.unlink)
+    project.check_header("#include <part.h>\n", "inc/later.h")
 
 
 @pytest.mark.once
@@ -278,42 +276,11 @@ def test_a_header_of_the_same_size_and_time_is_told_apart(project: Project) -> N
     header = project.root / "k" / "part.h"
 
     def put(text: str) -> None:
-        header.parent.mkdir(exist_ok=True)
-        header.write_text(text)
+        project.write({"k/part.h": text})
         os.utime(header, (1, 1))
 
     put(TWO)
-    project.check('#include "part.h"\n', lambda: put(THREE), undo=lambda: put(TWO))
-
-
-QUESTIONS = {
-    "plainly": '__has_include("part.h") && __has_include(<cmath>)',
-    "by a wrapper": 'MY_HAS_INCLUDE("part.h")',
-    "with a comment": '__has_include /* beside */ ("part.h")',
-}
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
-def test_a_header_that_is_asked_for_belongs_to_the_build(project: Project, question: str) -> None:
-    wrapper = "#define MY_HAS_INCLUDE(x) __has_include(x)\n"
-    header = project.root / "k" / "part.h"
-    project.write(k__other_h="")
-    source = f'{wrapper}#if {question}\n{THREE}#else\n{TWO}#endif\n#include "other.h"\n'
-    project.check(source, lambda: header.write_text(""), undo=header.unlink)
-
-
-@pytest.mark.once
-def test_a_header_that_a_macro_names_in_a_folder_of_headers_gives_way_to_one_beside(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inside = project.root / "inc" / "inside"
-    inside.mkdir(parents=True)
-    (inside / "top.h").write_text('#define PART "part.h"\n#include PART\n')
-    project.write(inc__part_h=TWO)
-    monkeypatch.setenv("CPATH", str(project.root / "inc"))
-    beside = inside / "part.h"
-    project.check('#include "inside/top.h"\n', lambda: beside.write_text(THREE), undo=beside.unlink)
+    project.check(INCLUDE, lambda: put(THREE), undo=lambda: put(TWO))
 
 
 UNREPEATABLE = {
@@ -347,40 +314,39 @@ def test_a_date_that_is_set_belongs_to_the_build(project: Project, monkeypatch: 
 # Compilers
 
 
-def wrapping(wrapper: Path, program: str | None) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Write a script in a program's place, which defines FACTOR as 2; return functions that make it 3 and 2."""
+def check_wrapper(project: Project, wrapper: Path, program: str | None, *flags: str) -> None:
+    """Another script of the same name, size and time that calls a compiler makes another image."""
 
     def put(factor: int) -> None:
-        wrapper.parent.mkdir(exist_ok=True)
         wrapper.write_text(f'#!/bin/sh\nexec {program} -DFACTOR={factor} "$@"\n')
         wrapper.chmod(0o755)
         os.utime(wrapper, (1, 1))
 
     put(2)
-    return functools.partial(put, 3), functools.partial(put, 2)
+    project.check("", lambda: put(3), *flags, undo=lambda: put(2))
 
 
+@pytest.mark.once
 @on_a_device
 def test_the_g_plus_plus_of_the_path_belongs_to_the_build(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "g++" if project.target and project.target.program else "gcc"
-    change, undo = wrapping(tmp_path / "bin" / name, shutil.which(name, path="/usr/bin"))
+    (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    project.check("", change, undo=undo)
+    check_wrapper(project, tmp_path / "bin" / name, shutil.which(name, path="/usr/bin"))
 
 
 @with_nvcc
 def test_another_nvcc_of_the_same_path_and_version_belongs_to_the_build(project: Project, tmp_path: Path) -> None:
-    change, undo = wrapping(tmp_path / "nvcc", shutil.which("nvcc"))
     project.target = Target("sm_90", str(tmp_path / "nvcc"))
-    project.check("", change, undo=undo)
+    check_wrapper(project, tmp_path / "nvcc", shutil.which("nvcc"))
 
 
+@pytest.mark.slow
 @with_nvcc
 def test_the_compiler_of_ccbin_belongs_to_the_build(project: Project, tmp_path: Path) -> None:
-    change, undo = wrapping(tmp_path / "g++", "g++")
-    project.check("", change, "-ccbin", str(tmp_path / "g++"), undo=undo)
+    check_wrapper(project, tmp_path / "g++", "g++", "-ccbin", str(tmp_path / "g++"))
 
 
 @pytest.mark.once
@@ -399,34 +365,34 @@ def test_the_language_of_messages_and_the_temporary_folder_do_not_matter(
 
 @pytest.mark.once
 def test_checkouts_share_what_is_the_same_and_nothing_else(project: Project) -> None:
-    project.write(k__part_h=TWO)
-    first = project.compile('#include "part.h"\n')
+    project.write({"k/part.h": TWO})
+    first = project.compile(INCLUDE)
     other = project.root.parent / "other"
     shutil.copytree(project.root, other)
-    assert (project.compile('#include "part.h"\n', root=other), len(project.calls)) == (first, 1)
+    assert (project.compile(INCLUDE, root=other), len(project.calls)) == (first, 1)
     (other / "k" / "part.h").write_text(THREE)
-    assert project.compile('#include "part.h"\n', root=other).image_hash != first.image_hash
-    assert (project.compile('#include "part.h"\n'), len(project.calls)) == (first, 2)
+    assert project.compile(INCLUDE, root=other).image_hash != first.image_hash
+    assert (project.compile(INCLUDE), len(project.calls)) == (first, 2)
 
 
 @pytest.mark.once
 def test_a_header_that_changes_while_it_is_compiled_leaves_nothing_to_be_found(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.write(k__part_h=TWO)
-    first = project.compile('#include "part.h"\n')
-    project.write(k__part_h="#define FACTOR 5\n")
+    project.write({"k/part.h": TWO})
+    first = project.compile(INCLUDE)
+    project.write({"k/part.h": "#define FACTOR 5\n"})
     run = compiler._run
 
     def change_after(*arguments: object) -> tuple[int, str]:
         done = run(*arguments)  # type: ignore[arg-type]
-        project.write(k__part_h=THREE)
+        project.write({"k/part.h": THREE})
         return done
 
     with monkeypatch.context() as patch:
         patch.setattr(compiler, "_run", change_after)
-        fifth = project.compile('#include "part.h"\n')
-    third = project.compile('#include "part.h"\n')
+        fifth = project.compile(INCLUDE)
+    third = project.compile(INCLUDE)
     assert len({first.image_hash, fifth.image_hash, third.image_hash}) == 3
     assert len(project.calls) == 3
 
@@ -448,30 +414,31 @@ def test_a_damaged_list_of_what_was_read_is_as_none(project: Project, damage: st
     assert (project.compile(TWO), len(project.calls)) == (first, 2)
 
 
+@pytest.mark.once
 @on_a_device
 def test_kernels_that_are_named_as_in_cpp_are_compiled_again_with_their_headers(project: Project) -> None:
-    project.write(
-        k__part_h=TWO, k__named_cu='#define PART "part.h"\n#include PART\nnamespace ns {\n' + KERNEL[11:] + "}\n"
-    )
     assert project.target
+    named = f'#define PART "part.h"\n#include PART\nnamespace ns {{\n{KERNEL[11:]}}}\n'
+    project.write({"k/part.h": TWO, "k/named.cu": named})
     kernels = Kernels(source=project.root / "k" / "named.cu", entries=("ns::scale",), macros={}, root=project.root)
     first = compile_entries(kernels, project.target)
-    project.write(k__part_h=THREE)
+    project.write({"k/part.h": THREE})
     second = compile_entries(kernels, project.target)
     assert second.image_hash != first.image_hash
-    project.write(k__part_h=TWO)
+    project.write({"k/part.h": TWO})
     assert compile_entries(kernels, project.target) == first
 
 
+@pytest.mark.once
 @on_a_device
 def test_a_text_is_compiled_again_with_its_headers(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.write(inc__part_h=TWO)
+    project.write({"inc/part.h": TWO})
     monkeypatch.setenv("CPATH", str(project.root / "inc"))
     assert project.target
     first = compile_text(f"#include <part.h>\n{KERNEL}", "text.cu", project.target)
-    project.write(inc__part_h=THREE)
+    project.write({"inc/part.h": THREE})
     assert compile_text(f"#include <part.h>\n{KERNEL}", "text.cu", project.target).image_hash != first.image_hash
-    project.write(inc__part_h=TWO)
+    project.write({"inc/part.h": TWO})
     assert compile_text(f"#include <part.h>\n{KERNEL}", "text.cu", project.target) == first
 
 
@@ -493,14 +460,16 @@ def test_looking_up_200_builds_takes_less_than_a_fifth_of_a_second(project: Proj
     assert min(seconds) < 0.2, seconds
 
 
+@pytest.mark.once
 def test_the_files_of_a_build_are_known_once_it_was_compiled(project: Project) -> None:
-    project.write(k__part_h=TWO)
+    project.write({"k/part.h": TWO})
     source = project.root / "k" / ("scale.cu" if project.target else "scale.cpp")
     assert files_of(source, project.root) == set()
     project.compile('#define PART "part.h"\n#include PART\n#include <cmath>\n')
     assert files_of(source, project.root) == {source, project.root / "k" / "part.h"}
 
 
+@pytest.mark.once
 def test_messages_hold_nothing_of_what_compilers_say_of_their_folders(project: Project) -> None:
     with pytest.raises(CompileError) as caught:
         project.compile("#error wrong\n")

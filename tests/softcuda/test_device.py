@@ -10,13 +10,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import softcuda
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
-from tests.written import compile_written
+from tests.softcuda.device import Device
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compile.builds import compile_build
@@ -132,20 +133,12 @@ COPY = "__pipeline_memcpy_async(&tile[threadIdx.x], out + threadIdx.x, 4);"
 DONE = "__pipeline_commit(); __pipeline_wait_prior(0); __syncthreads();"
 
 
-def run_on_a_tile(software: Worker, folder: Path, body: str, checked: bool = True) -> list[int] | str:
+def run_on_a_tile(device: Device, body: str) -> list[int] | str:
     """What a kernel of 32 threads with a shared tile of 64 integers makes of 32 zeros, or what is found in it."""
-    source = folder / "copies.cu"
     tile = "__shared__ __align__(16) int tile[64];"
-    source.write_text(f'extern "C" __global__ void copies(int* __restrict__ out)\n{{\n    {tile} {body}\n}}\n')
-    info = software.call(describe_device)
-    image = compile_written(source, {}, info.target if checked else info.timing_target)
-    # In a context of its own, so that a finding spoils no other launch.
-    (left,) = software.call(calls.run_in_orders, (None,), image.path, "copies", (32, 1, 1), (1, 1), 4 * 32, 0)
-    return (
-        left
-        if isinstance(left, str)
-        else [int.from_bytes(left[i : i + 4], "little", signed=True) for i in range(0, len(left), 4)]
-    )
+    image = device.image(f'extern "C" __global__ void copies(int* __restrict__ out)\n{{\n    {tile} {body}\n}}\n')
+    (left,) = device.left(image, "copies", 4 * 32, orders=(None,))
+    return left if isinstance(left, str) else np.frombuffer(left, np.int32).tolist()
 
 
 NOT_WAITED_FOR = f"{COPY} __pipeline_commit(); __pipeline_wait_prior(1); out[threadIdx.x] = tile[threadIdx.x];"
@@ -153,7 +146,7 @@ NOT_COMMITTED = f"{COPY} __pipeline_wait_prior(0); out[threadIdx.x] = tile[threa
 
 
 @pytest.mark.parametrize(
-    ("body", "checked", "left"),
+    ("body", "is_checked", "left"),
     [
         (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1] + 1;", True, 1),
         (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1] + 1;", False, 1),
@@ -162,26 +155,23 @@ NOT_COMMITTED = f"{COPY} __pipeline_wait_prior(0); out[threadIdx.x] = tile[threa
         (NOT_COMMITTED, False, -1),
     ],
 )
-def test_asynchronous_copies_come_as_late_as_they_may(
-    software: Worker, tmp_path: Path, body: str, checked: bool, left: int
-) -> None:
-    assert run_on_a_tile(software, tmp_path, body, checked) == [left] * 32
+def test_asynchronous_copies_come_as_late_as_they_may(checked: Device, body: str, is_checked: bool, left: int) -> None:
+    assert run_on_a_tile(checked if is_checked else checked.unchecked, body) == [left] * 32
 
 
-def test_copies_that_nobody_waited_for_end_with_their_block(software: Worker, tmp_path: Path) -> None:
+def test_copies_that_nobody_waited_for_end_with_their_block(checked: Device) -> None:
     """Two launches of one process: the first, of a larger block, leaves copies behind that the second never sees."""
-    source = tmp_path / "left.cu"
     body = (
         f"__shared__ int tile[64]; {COPY} __pipeline_commit(); if (blockDim.x < 64) {{ {DONE} out[0] = tile[0] + 7; }}"
     )
-    source.write_text(f'extern "C" __global__ void left(int* out) {{ {body} }}\n')
-    image = compile_written(source, {}, software.call(describe_device).timing_target)
+    image = checked.unchecked.image(f'extern "C" __global__ void left(int* out) {{ {body} }}\n')
     for block, first in ((64, 0), (32, 7), (64, 0)):
-        left = software.call(calls.run_or_say, image.path, "left", (block, 1, 1), (1, 1), 4 * 64, 0)
+        left = checked.worker.call(calls.run_or_say, image.path, "left", (block, 1, 1), (1, 1), 4 * 64, 0)
         assert isinstance(left, bytes), left
         assert int.from_bytes(left[:4], "little") == first
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -196,13 +186,13 @@ def test_copies_that_nobody_waited_for_end_with_their_block(software: Worker, tm
         (f"__pipeline_memcpy_async(tile + 33 + threadIdx.x, out + threadIdx.x, 4); {DONE}", "out of bounds"),
     ],
 )
-def test_faults_of_asynchronous_copies_are_found(software: Worker, tmp_path: Path, body: str, said: str) -> None:
-    assert said in run_on_a_tile(software, tmp_path, body)
+def test_faults_of_asynchronous_copies_are_found(checked: Device, body: str, said: str) -> None:
+    assert said in run_on_a_tile(checked, body)
 
 
-def test_a_plain_read_of_a_volatile_flag_is_a_race(software: Worker, tmp_path: Path) -> None:
+def test_a_plain_read_of_a_volatile_flag_is_a_race(checked: Device) -> None:
     sets = "if (threadIdx.x == 0) { __threadfence_block(); *(volatile int*)tile = 1; }"
-    assert "race" in run_on_a_tile(software, tmp_path, f"{sets} if (threadIdx.x == 9) out[9] = tile[0];")
+    assert "race" in run_on_a_tile(checked, f"{sets} if (threadIdx.x == 9) out[9] = tile[0];")
 
 
 PART = """
@@ -226,29 +216,21 @@ extern "C" __global__ void whole(int* out)
 """
 
 
-def test_a_finding_in_a_header_names_the_line_that_led_there(tmp_path: Path) -> None:
-    (tmp_path / "part.h").write_text(PART)
-    source = tmp_path / "whole.cu"
-    source.write_text(WHOLE)
-    software = Worker(PROJECT, Settings(kind="software"))
-    image = compile_written(source, {}, software.call(describe_device).target)
-    said = software.call(calls.run_or_say, image.path, "whole", (1, 1, 1), (1, 1), 4 * 32, 0)
-    software.stop()
-    assert re.search(r"part\.h:6 \(called at \S*whole\.cu:8\): thread \(0, 0\)", str(said))
+def test_a_finding_in_a_header_names_the_line_that_led_there(checked: Device) -> None:
+    said = checked.said(checked.image(WHOLE, part=PART), "whole", 4 * 32, 1)
+    assert re.search(r"part\.h:6 \(called at \S*kernel\.cu:8\): thread \(0, 0\)", said)
 
 
-def test_events_and_streams_keep_their_order(software: Worker, tmp_path: Path) -> None:
-    said, order = software.call(calls.event_order)
+def test_events_and_streams_keep_their_order(checked: Device) -> None:
+    said, order = checked.worker.call(calls.event_order)
     assert said == "LogicError: cuEventElapsedTime failed: invalid resource handle"
     assert order == "in order"
-    source = tmp_path / "slow.cu"
-    source.write_text(
+    image = checked.image(
         'extern "C" __global__ void slow(volatile int* n)\n'
         "{\n    *n = 0;\n    for (int i = 0; i < 1000; ++i) {\n        const long long end = clock64() + 10000;\n"
         "        while (clock64() < end)\n            ;\n        *n = i + 1;\n    }\n}\n"
     )
-    image = compile_written(source, {}, software.call(describe_device).target)
-    assert software.call(calls.stream_waits_for_event, image.path, "slow") == 1000
+    assert checked.worker.call(calls.stream_waits_for_event, image.path, "slow") == 1000
 
 
 def test_what_is_not_supported_answers_so_and_can_be_traced() -> None:

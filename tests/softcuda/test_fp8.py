@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from tests.project import ROOT
-from tests.softcuda import calls
-from warpwatch.devices.compile.compiler import Image, compile_file
-from warpwatch.devices.worker import Worker, describe_device
+from tests.softcuda.device import Device, assert_same
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of NaN and infinity, which are meant
 Values = np.ndarray[Any, Any]
@@ -25,26 +23,10 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
-def image(software: Worker, kind: str) -> Image:
-    macros = {"USE_E5M2": "1"} if kind == "e5m2" else {}
-    return compile_file(ROOT / "tests/softcuda/fp8.cu", macros, software.call(describe_device).timing_target)
-
-
-def run(software: Worker, image: Image, name: str, given: Values, out: Any, together: int = 1) -> Values:
+def run(checked: Device, kind: str, name: str, given: Values, out: Any, together: int = 1) -> Values:
     """What a kernel makes of an array, whose threads take ``together`` elements each."""
-    size = given.size * np.dtype(out).itemsize
-    left = software.call(calls.run_on_arrays, image.path, name, [given], size, given.size // together)
-    assert isinstance(left, bytes), left
-    return np.frombuffer(left, out)
-
-
-def assert_same(got: Values, wanted: Values) -> None:
-    """Equal to the bit, where every NaN is equal to every other."""
-    assert got.dtype == wanted.dtype
-    both = np.isnan(got.astype(np.float32)) & np.isnan(wanted.astype(np.float32))
-    wrong = np.flatnonzero((got.view(f"u{got.itemsize}") != wanted.view(f"u{got.itemsize}")) & ~both)
-    assert wrong.size == 0, [(int(i), got[i], wanted[i]) for i in wrong[:5]]
+    image = checked.unchecked.image(ROOT / "tests/softcuda/fp8.cu", {"USE_E5M2": 1} if kind == "e5m2" else {})
+    return checked.computed(image, name, [given], given.size * np.dtype(out).itemsize, out, given.size // together)
 
 
 def all_values(kind: str) -> Values:
@@ -71,43 +53,39 @@ def rounded(values: Values, kind: str, saturate: bool = False) -> Values:
 
 
 @pytest.mark.once
-def test_every_value_is_widened_exactly(software: Worker, image: Image, kind: str) -> None:
+def test_every_value_is_widened_exactly(checked: Device, kind: str) -> None:
     values = all_values(kind)
     wide = values.astype(np.float32)
     for name, together in (("widen", 1), ("widen_pair", 2), ("widen_four", 4)):
-        assert_same(run(software, image, name, values, np.float32, together), wide)
-    assert_same(run(software, image, "widen_half", values, np.float16), values.astype(np.float16))
+        assert_same(run(checked, kind, name, values, np.float32, together), wide)
+    assert_same(run(checked, kind, "widen_half", values, np.float16), values.astype(np.float16))
     whole = np.nan_to_num(np.clip(np.trunc(wide.astype(np.float64)), -(2.0**31), 2.0**31 - 1), nan=0).astype(np.int32)
-    assert (run(software, image, "to_int", values, np.int32) == whole).all()
+    assert (run(checked, kind, "to_int", values, np.int32) == whole).all()
 
 
-def test_floats_are_rounded_to_nearest_and_saturate_where_that_is_asked_for(
-    software: Worker, image: Image, kind: str
-) -> None:
+def test_floats_are_rounded_to_nearest_and_saturate_where_that_is_asked_for(checked: Device, kind: str) -> None:
     values, out = floats(kind), TYPES[kind]
-    assert_same(run(software, image, "float_nosat", values, out), rounded(values, kind))
+    assert_same(run(checked, kind, "float_nosat", values, out), rounded(values, kind))
     wanted = rounded(values, kind, saturate=True)
     for name, together in (("float_sat", 1), ("float_type", 1), ("float_pair", 2), ("float_four", 4)):
-        assert_same(run(software, image, name, values, out, together), wanted)
+        assert_same(run(checked, kind, name, values, out, together), wanted)
 
 
-def test_other_types_are_rounded_once(software: Worker, image: Image, kind: str) -> None:
+def test_other_types_are_rounded_once(checked: Device, kind: str) -> None:
     out = TYPES[kind]
     halves = np.arange(65536, dtype=np.uint16).view(np.float16)
-    assert_same(run(software, image, "half_nosat", halves, out), rounded(halves.astype(np.float32), kind))
-    assert_same(run(software, image, "half_pair", halves, out, 2), rounded(halves.astype(np.float32), kind, True))
+    assert_same(run(checked, kind, "half_nosat", halves, out), rounded(halves.astype(np.float32), kind))
+    assert_same(run(checked, kind, "half_pair", halves, out, 2), rounded(halves.astype(np.float32), kind, True))
     bfloats = np.arange(65536, dtype=np.uint16).view(ml_dtypes.bfloat16)
-    assert_same(run(software, image, "bfloat_nosat", bfloats, out), rounded(bfloats.astype(np.float32), kind))
-    assert_same(run(software, image, "bfloat_pair", bfloats, out, 2), rounded(bfloats.astype(np.float32), kind, True))
+    assert_same(run(checked, kind, "bfloat_nosat", bfloats, out), rounded(bfloats.astype(np.float32), kind))
+    assert_same(run(checked, kind, "bfloat_pair", bfloats, out, 2), rounded(bfloats.astype(np.float32), kind, True))
     integers = np.arange(-1000, 1000, dtype=np.int32) * np.int32(70)
-    assert_same(run(software, image, "int_type", integers, out), rounded(integers.astype(np.float32), kind, True))
+    assert_same(run(checked, kind, "int_type", integers, out), rounded(integers.astype(np.float32), kind, True))
 
 
-def test_a_double_next_to_the_middle_of_two_numbers_is_not_rounded_twice(
-    software: Worker, image: Image, kind: str
-) -> None:
+def test_a_double_next_to_the_middle_of_two_numbers_is_not_rounded_twice(checked: Device, kind: str) -> None:
     """By a float between, which would lie in the middle, it would go the wrong way."""
     one, step = 1.0, 2.0**-3 if kind == "e4m3" else 2.0**-2
     doubles = np.array([one + step / 2 + 2.0**-40, one + step * 1.5 - 2.0**-40, -one - step / 2 - 2.0**-40])
     wanted = np.array([one + step, one + step, -one - step]).astype(TYPES[kind])
-    assert_same(run(software, image, "double_nosat", doubles, TYPES[kind]), wanted)
+    assert_same(run(checked, kind, "double_nosat", doubles, TYPES[kind]), wanted)

@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 
 from tests.project import ROOT
-from tests.softcuda import calls
-from warpwatch.devices.compile.compiler import Image, compile_file
-from warpwatch.devices.worker import Worker, describe_device
-
-LAUNCH_SECONDS = 60.0  # a kernel may run so long
+from tests.softcuda.device import Device, assert_same
+from warpwatch.devices.compile.compiler import Image
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of NaN and infinity, which are meant
 Values = np.ndarray[Any, Any]
@@ -31,10 +28,8 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def image_of(software: Worker, kind: str, checked: bool = False) -> Image:
-    info = software.call(describe_device)
-    macros = {"USE_BFLOAT16": "1"} if kind == "bfloat16" else {}
-    return compile_file(ROOT / "tests/softcuda/half.cu", macros, info.target if checked else info.timing_target)
+def image_of(device: Device, kind: str) -> Image:
+    return device.image(ROOT / "tests/softcuda/half.cu", {"USE_BFLOAT16": 1} if kind == "bfloat16" else {})
 
 
 def all_values(kind: str) -> Values:
@@ -64,36 +59,18 @@ def floats(kind: str) -> Values:
     return values.view(np.float32)
 
 
-def run(software: Worker, kind: str, name: str, out: Any, **inputs: Values) -> Values:
+def run(device: Device, kind: str, name: str, out: Any, **inputs: Values) -> Values:
     """Run a kernel on arrays a, b, c, f, d and i, of which those that it does not use may be left out."""
     count = next(iter(inputs.values())).size
-    empty = np.zeros(1, np.uint8)
-    arrays = [inputs.get(each, empty) for each in "abcfdi"]
-    size = count * np.dtype(out).itemsize
-    return launch(software, image_of(software, kind), name, arrays, size, out, count)
-
-
-def launch(
-    software: Worker, image: Image, name: str, arrays: list[Values], size: int, out: Any, count: int | None = None
-) -> Values:
-    left = software.call(calls.run_on_arrays, image.path, name, arrays, size, count)
-    assert isinstance(left, bytes), left
-    return np.frombuffer(left, out)
-
-
-def assert_same(got: Values, wanted: Values) -> None:
-    """Equal to the bit, where every NaN is equal to every other."""
-    assert got.dtype == wanted.dtype
-    unsigned = np.uint16 if got.dtype.itemsize == 2 else np.uint32
-    both = np.isnan(got.astype(np.float32)) & np.isnan(wanted.astype(np.float32))
-    wrong = np.flatnonzero((got.view(unsigned) != wanted.view(unsigned)) & ~both)
-    assert wrong.size == 0, [(int(i), got[i], wanted[i]) for i in wrong[:5]]
+    arrays = [inputs.get(each, np.zeros(1, np.uint8)) for each in "abcfdi"]
+    device = device.unchecked
+    return device.computed(image_of(device, kind), name, arrays, count * np.dtype(out).itemsize, out, count)
 
 
 @pytest.mark.once
-def test_every_value_is_widened_exactly(software: Worker, kind: str) -> None:
+def test_every_value_is_widened_exactly(checked: Device, kind: str) -> None:
     values = all_values(kind)
-    assert_same(run(software, kind, "widen", np.float32, a=values), values.astype(np.float32))
+    assert_same(run(checked, kind, "widen", np.float32, a=values), values.astype(np.float32))
 
 
 def rounded(values: Values, kind: str, mode: str) -> Values:
@@ -112,9 +89,9 @@ def rounded(values: Values, kind: str, mode: str) -> Values:
 
 @pytest.mark.once
 @pytest.mark.parametrize("mode", ["rn", "rz", "rd", "ru"])
-def test_a_million_floats_are_rounded_as_each_mode_says(software: Worker, kind: str, mode: str) -> None:
+def test_a_million_floats_are_rounded_as_each_mode_says(checked: Device, kind: str, mode: str) -> None:
     values = floats(kind)
-    assert_same(run(software, kind, f"narrow_{mode}", TYPES[kind], f=values), rounded(values, kind, mode))
+    assert_same(run(checked, kind, f"narrow_{mode}", TYPES[kind], f=values), rounded(values, kind, mode))
 
 
 def nearest(value: Fraction, kind: str) -> float:
@@ -130,14 +107,14 @@ def nearest(value: Fraction, kind: str) -> float:
     return float(np.copysign(float(whole) if whole <= largest else np.inf, float(value > 0) - 0.5))
 
 
-def test_doubles_and_integers_are_rounded_once(software: Worker, kind: str) -> None:
+def test_doubles_and_integers_are_rounded_once(checked: Device, kind: str) -> None:
     """Also those that float32 or float64 would round to the middle of two neighbours first."""
     rng = np.random.default_rng(9)
     doubles = all_values(kind)[rng.integers(0, 65536, 4000)].astype(np.float64)
     doubles = doubles[np.isfinite(doubles)]
     gaps = np.spacing(np.abs(doubles.astype(TYPES[kind]))).astype(np.float64) / 2
     doubles = doubles + gaps * rng.choice([1, 1 + 2.0**-30, 1 - 2.0**-30, 0.3], doubles.size)
-    got = run(software, kind, "narrow_double", TYPES[kind], d=doubles)
+    got = run(checked, kind, "narrow_double", TYPES[kind], d=doubles)
     assert_same(
         got[doubles != 0], np.array([nearest(Fraction(x), kind) for x in doubles[doubles != 0]]).astype(TYPES[kind])
     )
@@ -145,17 +122,17 @@ def test_doubles_and_integers_are_rounded_once(software: Worker, kind: str) -> N
     ties = (rng.integers(128, 256, 2000) * 2 + 1 << 54) + rng.integers(-1, 2, 2000)
     for each, name in ((np.concatenate([integers, ties]), "from_ll"), (integers >> 32, "from_int")):
         wanted = np.array([nearest(Fraction(int(x)), kind) for x in each]).astype(TYPES[kind])
-        assert_same(run(software, kind, name, TYPES[kind], i=each), wanted)
+        assert_same(run(checked, kind, name, TYPES[kind], i=each), wanted)
 
 
-def test_numbers_become_integers_by_each_rounding_and_stay_in_range(software: Worker, kind: str) -> None:
+def test_numbers_become_integers_by_each_rounding_and_stay_in_range(checked: Device, kind: str) -> None:
     values = all_values(kind)
     wide = values.astype(np.float64)
     for mode, whole in (("rn", np.rint), ("rz", np.trunc), ("rd", np.floor), ("ru", np.ceil)):
         wanted = np.nan_to_num(np.clip(whole(wide), -(2.0**31), 2.0**31 - 1), nan=0).astype(np.int64).astype(np.int32)
-        assert (run(software, kind, f"to_int_{mode}", np.int32, a=values) == wanted).all(), mode
+        assert (run(checked, kind, f"to_int_{mode}", np.int32, a=values) == wanted).all(), mode
     wanted = np.nan_to_num(np.clip(np.trunc(wide), 0, 65535), nan=0).astype(np.uint16)
-    assert (run(software, kind, "to_ushort", np.uint16, a=values) == wanted).all()
+    assert (run(checked, kind, "to_ushort", np.uint16, a=values) == wanted).all()
 
 
 def exactly(operation: Callable[..., Values]) -> Callable[..., Values]:
@@ -185,15 +162,15 @@ ARITHMETIC: dict[str, tuple[str, Callable[..., Values]]] = {
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)
-def test_each_operation_rounds_once(software: Worker, kind: str, name: str) -> None:
+def test_each_operation_rounds_once(checked: Device, kind: str, name: str) -> None:
     used, operation = ARITHMETIC[name]
     given = dict(zip("abc", operands(kind), strict=True)) if len(used) > 1 else {"a": all_values(kind)}
-    got = run(software, kind, name, TYPES[kind], **given)
+    got = run(checked, kind, name, TYPES[kind], **given)
     assert_same(got, operation(*(given[each] for each in used)))
 
 
 @pytest.mark.once
-def test_a_fused_product_and_sum_rounds_once(software: Worker, kind: str) -> None:
+def test_a_fused_product_and_sum_rounds_once(checked: Device, kind: str) -> None:
     """Against exact fractions, with ties that a third number far smaller decides."""
     a, b, c = (each[:30_000].copy() for each in operands(kind))
     one, tiny = TYPES[kind].type(1), TYPES[kind].type(2.0**-24 if kind == "half" else 2.0**-100)
@@ -202,7 +179,7 @@ def test_a_fused_product_and_sum_rounds_once(software: Worker, kind: str) -> Non
     a[:5000] = (1 + steps * rng.integers(0, 1 << FRACTION[kind], 5000)).astype(a.dtype)
     b[:5000] = TYPES[kind].type(1.5)  # half of these products lie in the middle of two neighbours
     c[:5000] = rng.choice([tiny, -tiny, one], 5000)
-    got = run(software, kind, "fma_", TYPES[kind], a=a, b=b, c=c)
+    got = run(checked, kind, "fma_", TYPES[kind], a=a, b=b, c=c)
     x, y, z = (each.astype(np.float64) for each in (a, b, c))
     wanted = (x * y + z).astype(a.dtype)
     for i in np.flatnonzero(np.isfinite(x * y + z)):
@@ -212,22 +189,21 @@ def test_a_fused_product_and_sum_rounds_once(software: Worker, kind: str) -> Non
     assert_same(got, wanted)
 
 
-def test_comparisons_with_nan_are_false_and_the_unordered_ones_true(software: Worker, kind: str) -> None:
+def test_comparisons_with_nan_are_false_and_the_unordered_ones_true(checked: Device, kind: str) -> None:
     a, b, _ = operands(kind)
     a[:1000] = b[:1000]
     x, y = a.astype(np.float64), b.astype(np.float64)
     unordered = np.isnan(x) | np.isnan(y)
     wanted = (x < y) + 2 * (x <= y) + 4 * ((x > y) | unordered) + 8 * (x == y) + 16 * ((x != y) & ~unordered)
-    assert (run(software, kind, "less", np.int32, a=a, b=b) == wanted).all()
+    assert (run(checked, kind, "less", np.int32, a=a, b=b) == wanted).all()
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
-def test_pairs_and_atomics(software: Worker, kind: str, checked: bool) -> None:
+def test_pairs_and_atomics(either: Device, kind: str) -> None:
     a, b, c = (each.view(np.uint16) % 0x3FFF for each in operands(kind))  # finite and positive
     a, b, c = (each[:64].astype(np.uint16).view(TYPES[kind]) for each in (a, b, c))
-    image = image_of(software, kind, checked)
-    rows = launch(software, image, "pairs", [a, b, c], 32 * 10 * 4, TYPES[kind]).reshape(10, 64)
+    image = image_of(either, kind)
+    rows = either.computed(image, "pairs", [a, b, c], 32 * 10 * 4, TYPES[kind]).reshape(10, 64)
     wide = [each.astype(np.float64) for each in (a, b, c)]
     swapped = a.reshape(32, 2)[:, ::-1].reshape(64)
     mixed = np.where(np.arange(64) % 2, b, a)
@@ -235,7 +211,7 @@ def test_pairs_and_atomics(software: Worker, kind: str, checked: bool) -> None:
     wanted += [np.exp(wide[0]), a.reshape(16, 2, 2)[:, ::-1].reshape(64), wide[0] - wide[1]]
     for row, values in zip(rows, wanted, strict=True):
         assert_same(row, values.astype(TYPES[kind]))
-    left = launch(software, image, "atomics", [np.zeros(66, np.uint16)], 33 * 4, TYPES[kind])
+    left = either.computed(image, "atomics", [np.zeros(66, np.uint16)], 33 * 4, TYPES[kind])
     sums, lanes = np.split(left.astype(np.float32).reshape(33, 2), [1])
     assert sums.tolist() == [[32.0, 64.0]]
     assert lanes.tolist() == [[float(min(lane + 1, 31)), 16.0] for lane in range(32)]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
+from collections.abc import Iterable
 
 from tests.softcuda import calls
-from tests.written import compile_written
-from warpwatch.devices.compile.compiler import CompileError, Target
-from warpwatch.devices.worker import Worker
+from tests.softcuda.device import Device
 
 LAUNCHES = """#include <cuda_fp16.h>
 template <typename T> __global__ void shifted(T* a, int s) { a[threadIdx.x + s] += 1; }
@@ -90,48 +86,37 @@ INSTANCES = ["_Z4bothI6__halfLi2EEvPKT_PS1_S1_", "_Z4bothIfLi2EEvPKT_PS0_S0_", "
              "_ZN5outer6withinIhEEvPT_d"]  # fmt: skip
 
 
-def test_an_instance_with_what_softcuda_has_not_is_a_compile_error(target: Target, tmp_path: Path) -> None:
-    source = tmp_path / "refused.cu"
-    source.write_text(
-        'template <int N> __global__ void kernel(int* out)\n{ *out = N; asm volatile("wgmma.fence.sync.aligned;"); }\n'
-        "int main() { kernel<3><<<1, 1>>>(nullptr); }\n"
-    )
-    with pytest.raises(CompileError, match=r"refused\.cu:2:\d+: error: softcuda does not support .*wgmma"):
-        compile_written(source, {}, target)
+def loads(device: Device, text: str, names: Iterable[str]) -> bool:
+    """Whether an image has kernels of these names."""
+    image = device.image(text)
+    return {device.worker.call(calls.get_function, image.path, name) for name in names} == {"no error"}
 
 
-def test_an_instance_within_which_gxx_finds_an_error_is_a_compile_error(target: Target, tmp_path: Path) -> None:
-    source = tmp_path / "wrong.cu"
-    source.write_text(
-        "template <typename T> __global__ void good(T* out) { *out = 1; }\n"
-        "template <typename T> __global__ void wrong(T* out) { out->first = 1; }\n"
-        "int main() { good<int><<<1, 1>>>(nullptr); wrong<int><<<1, 1>>>(nullptr); }\n"
-    )
-    with pytest.raises(CompileError, match=r"wrong\.cu:2:\d+: error: request for member .*first"):
-        compile_written(source, {}, target)
-
-
-def test_an_instance_whose_words_are_not_known_where_it_is_made_leaves_the_others(
-    software: Worker, target: Target, tmp_path: Path
-) -> None:
-    source = tmp_path / "scoped.cu"
-    source.write_text(
+def test_an_instance_whose_words_are_not_known_where_it_is_made_leaves_the_others(either: Device) -> None:
+    text = (
         "namespace inner { template <typename T> __global__ void hidden(T* out) { *out = 1; } }\n"
         "template <typename T> __global__ void seen(T* out) { *out = 2; }\n"
         "void in_scope(int* out) { using namespace inner; hidden<int><<<1, 1>>>(out); }\n"
         "void here(float* out) { seen<float><<<1, 1>>>(out); }\n"
         'extern "C" __global__ void last(int* out) { *out = __LINE__; }\n'
     )
-    image = compile_written(source, {}, target)
-    assert software.call(calls.get_function, image.path, "_Z4seenIfEvPT_") == "no error"
-    assert software.call(calls.get_function, image.path, "last") == "no error"
+    assert loads(either, text, ["_Z4seenIfEvPT_", "last"])
 
 
-@pytest.mark.once
-def test_an_image_has_the_instances_that_host_code_launches(software: Worker, target: Target, tmp_path: Path) -> None:
-    source = tmp_path / "launches.cu"
-    source.write_text(LAUNCHES)
-    image = compile_written(source, {}, target)
-    assert {name: software.call(calls.get_function, image.path, name) for name in INSTANCES} == dict.fromkeys(
-        INSTANCES, "no error"
-    )
+def test_an_image_has_the_instances_that_host_code_launches(either: Device) -> None:
+    assert loads(either, LAUNCHES, INSTANCES)
+
+
+STATIC = """static __global__ void alone(int* out) { *out = 1; }
+namespace outer { namespace inner { static __global__ void L2(int* out, float) { *out = 2; } } }
+template <typename T> static __global__ void many(T* out) { *out = 3; }
+static inline __global__ void twice(int* out) { *out = 4; }
+__global__ void plain(int* out) { *out = 5; }
+void launch(int* out) { many<int><<<1, 1>>>(out); }
+"""
+# By nvcc 13, where a host function launches each.
+NVCC_NAMES = ["_Z5alonePi", "_ZN5outer5inner2L2EPif", "_Z4manyIiEvPT_", "_Z5twicePi", "_Z5plainPi"]
+
+
+def test_static_kernels_have_the_names_that_nvcc_gives_them(either: Device) -> None:
+    assert loads(either, STATIC, NVCC_NAMES)

@@ -8,10 +8,7 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
-from warpwatch.devices.compile.compiler import Image, compile_file
-from warpwatch.devices.worker import Worker, describe_device
-
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
+from tests.softcuda.device import Device
 
 SOURCE = ROOT / "tests" / "softcuda" / "local_arrays.cu"
 PLACE = r"tests/softcuda/local_arrays\.cu:"
@@ -23,26 +20,21 @@ FOUND = {
 }
 
 
-@pytest.fixture(scope="module")
-def image(software: Worker) -> Image:
-    return compile_file(SOURCE, {}, software.call(describe_device).target)
+def left(device: Device, entry: str, first: int) -> bytes | str:
+    answer: bytes | str = device.once(calls.run_with_first, device.image(SOURCE), entry, first)
+    return answer
 
 
 @pytest.mark.parametrize("entry", FOUND)
-@pytest.mark.parametrize("last", [3, 4])
-def test_an_index_past_the_end_is_found_at_its_line(software: Worker, image: Image, entry: str, last: int) -> None:
-    left = software.call(calls.run_with_first, image.path, entry, last)
-    if last == 3:
-        assert isinstance(left, bytes), left
-    else:
-        assert re.search(rf"softcuda: out of bounds in {entry}\n  {PLACE}{FOUND[entry]}", str(left)), left
+def test_an_index_past_the_end_is_found_at_its_line(checked: Device, entry: str) -> None:
+    assert isinstance(left(checked, entry, 3), bytes)
+    said = str(left(checked, entry, 4))
+    assert re.search(rf"softcuda: out of bounds in {entry}\n  {PLACE}{FOUND[entry]}", said), said
 
 
-def test_an_index_before_the_start_is_found(software: Worker, image: Image) -> None:
-    left = software.call(calls.run_with_first, image.path, "reads_past_the_end", -1)
-    assert "takes index -1 of local array own of 4 elements" in str(left)
+def test_an_index_before_the_start_is_found(checked: Device) -> None:
+    assert "takes index -1 of local array own of 4 elements" in str(left(checked, "reads_past_the_end", -1))
 
 
-def test_what_stays_inside_the_whole_is_not_accused(software: Worker, image: Image) -> None:
-    left = software.call(calls.run_with_first, image.path, "inside_the_whole", 2)
-    assert isinstance(left, bytes), left
+def test_what_stays_inside_the_whole_is_not_accused(checked: Device) -> None:
+    assert isinstance(left(checked, "inside_the_whole", 2), bytes)

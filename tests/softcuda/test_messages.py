@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
-from tests.project import PROJECT
 from tests.softcuda import calls
-from tests.written import compile_written
-from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.devices.gpu import Settings
-from warpwatch.devices.worker import Worker, describe_device
+from tests.softcuda.device import Device
 
 COPIES = """
 template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const T* from, int there = bytes)
@@ -34,15 +30,9 @@ extern "C" __global__ void kernel(int* out)
 FIRST_LINE = 6  # of the body
 
 
-def said_of(software: Worker, folder: Path, body: str, *, threads: int = 32, blocks: int = 1, size: int = 4096) -> str:
+def said_of(device: Device, body: str, size: int = 4096) -> str:
     """What is found in a kernel of that body, or nothing."""
-    (folder / "copies.h").write_text(COPIES)
-    source = folder / "kernel.cu"
-    source.write_text(KERNEL.format(body=body))
-    image = compile_written(source, {}, software.call(describe_device).target)
-    block, grid = (threads, 1, 1), (blocks, 1)
-    (left,) = software.call(calls.run_in_orders, (None,), image.path, "kernel", block, grid, size, 0)
-    return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
+    return device.said(device.image(KERNEL.format(body=body), copies=COPIES), "kernel", size)
 
 
 def lines(*rows: str) -> str:
@@ -73,24 +63,15 @@ SAID = {
         r"thread \(31, 0\) .* reads 16 bytes \(asynchronous copy\) at 0x\w+, 8 bytes across the end of out",
     ),
     "a wait one stage short": (
-        lines(
-            "for (int i = 0; i < 3; ++i) {",
-            "    copy<4>(tile + 32 * i + t, out + t);",
-            "    commit();",
-            "}",
-            "wait<2>();",
-            "__syncthreads();",
-            "out[64 + t] = tile[t] + tile[32 + t];",
-        ),
+        "for (int i = 0; i < 3; ++i) {\n    copy<4>(tile + 32 * i + t, out + t);\n    commit();\n}\n"
+        "wait<2>();\n__syncthreads();\nout[64 + t] = tile[t] + tile[32 + t];",
         NOT_WAITED + rf"kernel\.cu:12: {FIRST} reads 4 bytes of shared tile at byte 128"
         rf"\n  copies\.h:5 \(called at kernel\.cu:7\): {FIRST} copies 4 bytes there, and has not waited for them:"
         r"\n  copies\.h:8 \(called at kernel\.cu:10\): this wait leaves the newest 2 groups open, and 1 group was"
         r" committed after that copy's: it has to leave at most 1",
     ),
     "no wait at all": (
-        lines(
-            "copy<8>(tile + 2 * t, out + 2 * t);", "commit();", "__syncthreads();", "out[64 + t] = tile[t + 2 & 31];"
-        ),
+        "copy<8>(tile + 2 * t, out + 2 * t);\ncommit();\n__syncthreads();\nout[64 + t] = tile[t + 2 & 31];",
         NOT_WAITED + r"kernel\.cu:9: .*\n  copies\.h:5 \(called at kernel\.cu:6\): "
         r"thread \(1, 0\) of block \(0, 0\) copies 8 bytes there, and has not waited since it committed them",
     ),
@@ -117,14 +98,7 @@ SAID = {
         EARLY + r".* which is written only later\n  kernel\.cu:9: thread \(1, 0\)",
     ),
     "by a copy": (
-        lines(
-            "if (t == 0)",
-            "    out[64] = tile[7];",
-            "if (t == 7)",
-            "    copy<4>(tile + t, out + t);",
-            "commit();",
-            "wait<0>();",
-        ),
+        "if (t == 0)\n    out[64] = tile[7];\nif (t == 7)\n    copy<4>(tile + t, out + t);\ncommit();\nwait<0>();",
         EARLY + r".* which is written only later\n  copies\.h:5 \(called at kernel\.cu:9\)",
     ),
     "by the same thread": (
@@ -160,9 +134,9 @@ SAID = {
 
 @pytest.mark.once
 @pytest.mark.parametrize(("body", "said"), SAID.values(), ids=SAID)
-def test_a_finding_says(software: Worker, tmp_path: Path, body: str, said: str) -> None:
+def test_a_finding_says(checked: Device, body: str, said: str) -> None:
     size = 4 * (4 * 32 - 2) if "across" in said else 4 * 128 if "16 bytes" in said else 4096
-    heard = said_of(software, tmp_path, body, size=size)
+    heard = said_of(checked, body, size)
     assert re.search(said, heard, re.DOTALL), heard
     assert "ptx.h" not in heard
 
@@ -178,10 +152,9 @@ extern "C" __global__ void kernel(int* in, int* out)
 
 
 @pytest.mark.parametrize("name", ["two words", "c: d", "a (discriminator 3) b", "x:9"])
-def test_a_place_may_lie_in_a_folder_of_any_name(software: Worker, tmp_path: Path, name: str) -> None:
-    folder = tmp_path / name
-    folder.mkdir()
-    said = said_of(software, folder, "out[t + 1024] = 1;")
+def test_a_place_may_lie_in_a_folder_of_any_name(checked: Device, name: str) -> None:
+    (checked.folder / name).mkdir()
+    said = said_of(replace(checked, folder=checked.folder / name), "out[t + 1024] = 1;")
     assert re.search(r"out of bounds in kernel\n  kernel\.cu:6: thread \(0, 0\)", said), said
 
 
@@ -189,38 +162,33 @@ def test_a_place_may_lie_in_a_folder_of_any_name(software: Worker, tmp_path: Pat
 @pytest.mark.parametrize(
     ("writer", "said"),
     [
-        ("2", r"kernel\.cu:4: .*" + LATER + r"\S*kernel\.cu:6: thread \(0, 0\) of block \(2, 0\)"
+        (2, r"kernel\.cu:4: .*" + LATER + r"\S*kernel\.cu:6: thread \(0, 0\) of block \(2, 0\)"
          r" writes there: blocks of a launch come in any order"),
-        ("7", r"kernel\.cu:4: .*which nothing writes in this launch$"),
+        (7, r"kernel\.cu:4: .*which nothing writes in this launch$"),
     ],
 )  # fmt: skip
-def test_a_read_of_global_memory_before_it_is_written(tmp_path: Path, writer: str, said: str) -> None:
-    source = tmp_path / "kernel.cu"
-    source.write_text(GLOBAL)
-    worker = Worker(PROJECT, Settings(kind="software"))
-    image = compile_written(source, {"WRITER": writer}, worker.call(describe_device).target)
-    heard = worker.call(calls.run_on_fresh_memory, image.path, "kernel", 4)
-    worker.stop()
+def test_a_read_of_global_memory_before_it_is_written(checked: Device, writer: int, said: str) -> None:
+    heard = checked.once(calls.run_on_fresh_memory, checked.image(GLOBAL, {"WRITER": writer}), "kernel", 4)
     assert re.search(r"uninitialised memory in kernel\n  \S*" + said, heard), heard
 
 
-def test_a_finding_does_not_speak_of_the_copy_that_ended_an_earlier_launch(software: Worker, tmp_path: Path) -> None:
-    assert "4 bytes (asynchronous copy)" in said_of(software, tmp_path, "copy<4>(tile + 600 + t, out + t); wait<0>();")
-    said = said_of(software, tmp_path, "flag = t; out[t] = flag;")
+def test_a_finding_does_not_speak_of_the_copy_that_ended_an_earlier_launch(checked: Device) -> None:
+    assert "4 bytes (asynchronous copy)" in said_of(checked, "copy<4>(tile + 600 + t, out + t); wait<0>();")
+    said = said_of(checked, "flag = t; out[t] = flag;")
     assert "race in kernel" in said, said
     assert "asynchronous" not in said, said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "line", ["out[t] = missing; // gr\xf6\xdfe", "#error gr\xf6\xdfe", 'static_assert(1 > 2, "gr\xf6\xdfe");']
 )
-def test_an_error_in_a_line_that_is_not_utf_8_is_the_compilers_own(software: Worker, tmp_path: Path, line: str) -> None:
-    source = tmp_path / "kernel.cu"
+def test_an_error_in_a_line_that_is_not_utf_8_is_the_compilers_own(checked: Device, line: str) -> None:
+    source = checked.folder / "kernel.cu"
     text = KERNEL.partition("\n")[2].format(body=f'printf("%d gr\xf6\xdfe", t);\n{line}')
     source.write_text(text, encoding="latin-1")
-    with pytest.raises(CompileError) as caught:
-        compile_written(source, {}, software.call(describe_device).target)
-    assert re.search(r"^kernel\.cu:6:\S* error: ", str(caught.value), re.MULTILINE), caught.value
-    assert "Traceback" not in str(caught.value)
+    message = checked.refusal(source)
+    assert re.search(r"^kernel\.cu:6:\S* error: ", message, re.MULTILINE), message
+    assert "Traceback" not in message
     source.write_text(text.replace(line, ""), encoding="latin-1")
-    compile_written(source, {}, software.call(describe_device).target)
+    checked.image(source)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.softcuda import calls
-from warpwatch.devices.compile.compiler import Image, compile_text
-from warpwatch.devices.worker import Worker, describe_device
+from tests.softcuda.device import Device
+from warpwatch.devices.compile.compiler import compile_text
 
-ORDERS = (None, 1, 2, 3)
 MEMORY = {
     "shared": "__shared__ __align__(16) T x[128]; if (t < 64) x[t + 64] = 0; __syncthreads();",
     "global": "T* x = reinterpret_cast<T*>(out) + 128 * blockIdx.x;",
@@ -46,13 +44,6 @@ BODIES["never written"] = (
 ENTRIES = {name: f"narrow_{number}" for number, name in enumerate(BODIES)}
 
 
-@pytest.fixture(scope="module")
-def images(software: Worker) -> dict[str, Image]:
-    """The kernels of each type, compiled together."""
-    target = software.call(describe_device).target
-    return {kind: compile_text(all_kernels(kind), "narrow.cu", target) for kind in TYPES}
-
-
 def all_kernels(kind: str) -> str:
     header = {"half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}.get(kind, "cuda_runtime.h")
     kernels = []
@@ -67,43 +58,43 @@ def all_kernels(kind: str) -> str:
     return f"#include <{header}>\ntypedef {kind} T;\n" + "\n".join(kernels)
 
 
-def answers(software: Worker, image: Image, name: str | tuple[str, str, bool], blocks: int = 1) -> list[bytes | str]:
-    return software.call(calls.run_in_orders, ORDERS, image.path, ENTRIES[name], (64, 1, 1), (blocks, 1), 1024, 0)
+def answers(checked: Device, kind: str, name: str | tuple[str, str, bool], blocks: int = 1) -> list[bytes | str]:
+    """The kernels of a type are compiled together."""
+    image = compile_text(all_kernels(kind), "narrow.cu", checked.target)
+    return checked.left(image, ENTRIES[name], 1024, 64, blocks, orders=(None, 1, 2, 3))
 
 
+kinds = pytest.mark.parametrize("kind", [TYPES[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in TYPES[1:])])
+
+
+@kinds
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("name", RACES)
-def test_a_race_on_part_of_a_word_is_found_in_every_order(
-    software: Worker, images: dict[str, Image], name: str, memory: str
-) -> None:
-    for kind in TYPES[: 4 if name.startswith("all") else 2]:
-        for said in answers(software, images[kind], (memory, name, False)):
-            # Before the write, an order may find a read of what nothing has written.
-            assert isinstance(said, str), f"{kind}: nothing was found"
-            assert "softcuda: race" in said or "softcuda: uninitialised" in said, said
+def test_a_race_on_part_of_a_word_is_found_in_every_order(checked: Device, name: str, memory: str, kind: str) -> None:
+    for said in answers(checked, kind, (memory, name, False)):
+        # Before the write, an order may find a read of what nothing has written.
+        assert "softcuda: race" in str(said) or "softcuda: uninitialised" in str(said), said
 
 
 @pytest.mark.once
+@kinds
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("name", RACES)
-def test_with_a_barrier_it_is_none(software: Worker, images: dict[str, Image], name: str, memory: str) -> None:
-    for kind in TYPES[: 4 if name.startswith("all") else 2]:
-        for said in answers(software, images[kind], (memory, name, True)):
-            assert isinstance(said, bytes), said
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_blocks_that_read_neighbouring_parts_are_accused_writers_are_not(
-    software: Worker, images: dict[str, Image], kind: str
-) -> None:
-    """Elements 64, 63, 62 ... of blocks 0, 1, 2 share words; a block that reads another's element has a race."""
-    for said in answers(software, images[kind], "neighbours", 4):
+def test_with_a_barrier_it_is_none(checked: Device, name: str, memory: str, kind: str) -> None:
+    for said in answers(checked, kind, (memory, name, True)):
         assert isinstance(said, bytes), said
-    found = answers(software, images[kind], "reads another's", 4)
+
+
+@kinds
+def test_blocks_that_read_neighbouring_parts_are_accused_writers_are_not(checked: Device, kind: str) -> None:
+    """Elements 64, 63, 62 ... of blocks 0, 1, 2 share words; a block that reads another's element has a race."""
+    for said in answers(checked, kind, "neighbours", 4):
+        assert isinstance(said, bytes), said
+    found = answers(checked, kind, "reads another's", 4)
     assert all("race between blocks" in str(said) for said in found), found
 
 
-def test_parts_that_nothing_wrote_are_known(software: Worker, images: dict[str, Image]) -> None:
-    for kind in TYPES[:2]:
-        for said in answers(software, images[kind], "never written"):
-            assert "uninitialised memory" in str(said), said
+@kinds
+def test_parts_that_nothing_wrote_are_known(checked: Device, kind: str) -> None:
+    for said in answers(checked, kind, "never written"):
+        assert "uninitialised memory" in str(said), said

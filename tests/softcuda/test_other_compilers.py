@@ -31,15 +31,8 @@ def test_a_kernel_compiles_where_gxx_fortifies_by_itself(tmp_path: Path, level: 
     wrapper.chmod(0o755)
     source = tmp_path / "copy.cu"
     source.write_text(SOURCE)
-    command = [
-        str(softcuda.stand_in(softcuda.cache_folder())),
-        "-cubin",
-        "-arch=sm_90",
-        *checks,
-        "copy.cu",
-        "-o",
-        "copy.cubin",
-    ]
+    nvcc = str(softcuda.stand_in(softcuda.cache_folder()))
+    command = [nvcc, "-cubin", "-arch=sm_90", *checks, "copy.cu", "-o", "copy.cubin"]
     path = f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command, cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.project import ROOT
-from tests.softcuda import calls
+from tests.softcuda.device import Device
 from tests.softcuda.products import (
     BITS,
     FLOATS,
@@ -23,19 +23,17 @@ from tests.softcuda.products import (
     kernel,
     place_c,
 )
-from tests.written import compile_written
-from warpwatch.devices.compile.compiler import Image, compile_file
-from warpwatch.devices.worker import Worker, describe_device
+from warpwatch.devices.compile.compiler import Image, compile_text
 
 
-@pytest.fixture(scope="module")
-def image(software: Worker, tmp_path_factory: pytest.TempPathFactory) -> Image:
-    file = tmp_path_factory.mktemp("products") / "products.cu"
-    file.write_text("".join(kernel(product, number) for number, product in enumerate(PRODUCTS)))
-    return compile_written(file, {}, software.call(describe_device).timing_target)
+@pytest.fixture
+def image(checked: Device) -> Image:
+    """All products, which are compiled together."""
+    text = "".join(kernel(product, number) for number, product in enumerate(PRODUCTS))
+    return compile_text(text, "products.cu", checked.unchecked.target)
 
 
-def product_of(software: Worker, image: Image, product: Product, a: Matrix, b: Matrix, c: Matrix) -> Matrix:
+def product_of(checked: Device, image: Image, product: Product, a: Matrix, b: Matrix, c: Matrix) -> Matrix:
     """D of m x 8, by the instruction."""
     places = PLACES_A[product.m, BITS[product.a], product.k], PLACES_B[BITS[product.b], product.k], place_c
     arrays = [
@@ -45,9 +43,8 @@ def product_of(software: Worker, image: Image, product: Product, a: Matrix, b: M
         )
     ]
     name = f"product_{PRODUCTS.index(product)}"
-    left = software.call(calls.run_on_arrays, image.path, name, arrays, arrays[2].nbytes, None)
-    assert isinstance(left, bytes), left
-    return from_registers(product.d, np.frombuffer(left, arrays[2].dtype), product.m)
+    left = checked.computed(image, name, arrays, arrays[2].nbytes, arrays[2].dtype)
+    return from_registers(product.d, left, product.m)
 
 
 def wanted_of(product: Product, a: Matrix, b: Matrix, c: Matrix) -> Matrix:
@@ -65,39 +62,38 @@ def assert_near(product: Product, got: Matrix, wanted: Matrix, sizes: Matrix) ->
 
 @pytest.mark.once
 @pytest.mark.parametrize("product", PRODUCTS, ids=lambda product: product.name.partition("aligned.")[2])
-def test_a_product_of_the_tensor_cores(software: Worker, image: Image, product: Product) -> None:
+def test_a_product_of_the_tensor_cores(checked: Device, image: Image, product: Product) -> None:
     """Of small whole numbers exactly; of any numbers rounded once from float64."""
     rng = np.random.default_rng(1)
     for whole in (True, False):
         a = drawn(product.a, (product.m, product.k), rng, whole)
         b = drawn(product.b, (product.k, 8), rng, whole)
         c = drawn(product.d, (product.m, 8), rng, whole)
-        got, wanted = product_of(software, image, product, a, b, c), wanted_of(product, a, b, c)
+        got, wanted = product_of(checked, image, product, a, b, c), wanted_of(product, a, b, c)
         if whole or product.d == "s32":
             assert (got == wanted).all()
         else:
             assert_near(product, got, wanted, abs(a) @ abs(b) + abs(c))
 
 
-def test_a_whole_number_that_does_not_fit_wraps_or_stays_in_range(software: Worker, image: Image) -> None:
+def test_a_whole_number_that_does_not_fit_wraps_or_stays_in_range(checked: Device, image: Image) -> None:
     for product in (each for each in PRODUCTS if each.a in ("s8", "u8")):
         a = np.full((product.m, product.k), 127)
         b, c = np.full((product.k, 8), 127), np.full((product.m, 8), 2**31 - 5)
         exact = wanted_of(product, a, b, c)
         wanted = exact.clip(-(2**31), 2**31 - 1) if product.extra else exact.astype(np.int32)
-        assert (product_of(software, image, product, a, b, c) == wanted).all(), product.name
+        assert (product_of(checked, image, product, a, b, c) == wanted).all(), product.name
 
 
-def test_tf32_takes_nineteen_bits_of_a_float(software: Worker, image: Image) -> None:
+def test_tf32_takes_nineteen_bits_of_a_float(checked: Device, image: Image) -> None:
     """What lies below them is cut off, as the hardware does it."""
     product = next(each for each in PRODUCTS if each.a == "tf32")
     a, b = np.full((16, product.k), 1 + 2.0**-10 + 2.0**-11), np.eye(product.k, 8)
-    got = product_of(software, image, product, a, b, np.zeros((16, 8)))
+    got = product_of(checked, image, product, a, b, np.zeros((16, 8)))
     assert (got[:, : product.k] == 1 + 2.0**-10).all()
 
 
 FAULTS = ROOT / "tests/softcuda/matrix_faults.cu"
-SEEDS = (None, 1, 2)
 # What is said of each kernel of two warps.
 SAID = {
     "without_barrier": r"race in without_barrier\n.*(?:reads 16|writes 2) bytes of shared tile .*\n.* no barrier",
@@ -114,26 +110,19 @@ SAID = {
 }
 
 
-@pytest.fixture(scope="module")
-def faults(software: Worker) -> Image:
-    return compile_file(FAULTS, {}, software.call(describe_device).target)
-
-
 @pytest.mark.once
 @pytest.mark.parametrize("name", SAID)
-def test_a_faulty_matrix_instruction_is_found_at_its_line(software: Worker, faults: Image, name: str) -> None:
+def test_a_faulty_matrix_instruction_is_found_at_its_line(checked: Device, name: str) -> None:
     """In each order of the threads."""
     comment = "read" if name == "without_barrier" else name
     lines = [i for i, text in enumerate(FAULTS.read_text().split("\n"), 1) if text.endswith(f"// {comment}")]
-    block = (24 if name == "short_warp" else 64, 1, 1)
-    for said in software.call(calls.run_in_orders, SEEDS, faults.path, name, block, (1, 1), 256, 0):
-        assert isinstance(said, str), said
+    for said in map(str, checked.left(checked.image(FAULTS), name, 256, 24 if name == "short_warp" else 64)):
         assert re.search(SAID[name], said), said
         assert any(f"matrix_faults.cu:{line}: " in said for line in lines), said
 
 
-def test_rows_behind_a_barrier_are_no_race(software: Worker, faults: Image) -> None:
+def test_rows_behind_a_barrier_are_no_race(checked: Device) -> None:
     wanted = np.tile(np.arange(32, dtype=np.uint32) << 16, 2)
-    for left in software.call(calls.run_in_orders, SEEDS, faults.path, "with_barrier", (64, 1, 1), (1, 1), 256, 0):
+    for left in checked.left(checked.image(FAULTS), "with_barrier", 256, 64):
         assert isinstance(left, bytes), left
         assert (np.frombuffer(left, np.uint32) == wanted).all()

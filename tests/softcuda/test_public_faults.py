@@ -6,20 +6,13 @@ import re
 
 import pytest
 
-from tests.softcuda import calls
+from tests.softcuda.device import Device
 from tests.softcuda.faults_of_others import PUBLIC_FAULTS, PublicFault
-from warpwatch.devices.compile.compiler import compile_file
-from warpwatch.devices.worker import Worker, describe_device
-
-LAUNCH_SECONDS = 20.0  # a kernel may run so long
-
-ORDERS = (None, 1, 2)
 
 
-def answers(worker: Worker, fault: PublicFault, *, fixed: bool) -> list[bytes | str]:
-    image = compile_file(fault.path, {"FIXED": "1"} if fixed else {}, worker.call(describe_device).target)
-    block, grid = (fault.threads, 1, 1), (fault.blocks, 1)
-    return worker.call(calls.run_in_orders, ORDERS, image.path, fault.name, block, grid, 4 * fault.ints, 0)
+def answers(device: Device, fault: PublicFault, *, fixed: bool) -> list[bytes | str]:
+    image = device.image(fault.path, {"FIXED": 1} if fixed else {})
+    return device.left(image, fault.name, 4 * fault.ints, fault.threads, fault.blocks)
 
 
 def findings(said: str, fault: PublicFault) -> list[tuple[str, frozenset[int]]]:
@@ -31,19 +24,19 @@ def findings(said: str, fault: PublicFault) -> list[tuple[str, frozenset[int]]]:
 
 @pytest.mark.once
 @pytest.mark.parametrize("fault", PUBLIC_FAULTS, ids=lambda fault: fault.name)
-def test_a_fault_of_others_is_found_at_its_lines_in_every_order(software: Worker, fault: PublicFault) -> None:
-    for order, said in zip(ORDERS, answers(software, fault, fixed=False), strict=True):
-        assert isinstance(said, str), f"order {order}: nothing"
+def test_a_fault_of_others_is_found_at_its_lines_in_every_order(checked: Device, fault: PublicFault) -> None:
+    for said in answers(checked, fault, fixed=False):
+        assert isinstance(said, str), "nothing"
         found = findings(said, fault)
-        assert any(kind in fault.kinds and lines == fault.lines for kind, lines in found), f"order {order}: {said}"
-        assert all(lines & fault.lines for _, lines in found), f"order {order}: {said}"
+        assert any(kind in fault.kinds and lines == fault.lines for kind, lines in found), said
+        assert all(lines & fault.lines for _, lines in found), said
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("fault", PUBLIC_FAULTS, ids=lambda fault: fault.name)
-def test_its_corrected_twin_is_accused_of_nothing(software: Worker, fault: PublicFault) -> None:
-    for order, left in zip(ORDERS, answers(software, fault, fixed=True), strict=True):
-        assert isinstance(left, bytes), f"order {order}: {left}"
+def test_its_corrected_twin_is_accused_of_nothing(checked: Device, fault: PublicFault) -> None:
+    for left in answers(checked, fault, fixed=True):
+        assert isinstance(left, bytes), left
 
 
 def test_there_are_fifteen_of_ten_repositories() -> None:

@@ -8,26 +8,15 @@ import time
 import pytest
 
 from tests.project import ROOT
-from tests.softcuda import calls
-from warpwatch.devices.compile.compiler import Image, compile_file
-from warpwatch.devices.worker import Worker, describe_device
+from tests.softcuda.device import Device
 from warpwatch.report.sarif import document
 from warpwatch.runs.faults import reported
-
-LAUNCH_SECONDS = 30.0  # a kernel may run so long
 
 SOURCE = ROOT / "tests" / "softcuda" / "several.cu"
 
 
-@pytest.fixture(scope="module")
-def image(software: Worker) -> Image:
-    return compile_file(SOURCE, {}, software.call(describe_device).target)
-
-
-def said(software: Worker, image: Image, entry: str) -> str:
-    (answer,) = software.call(calls.run_in_orders, (None,), image.path, entry, (64, 1, 1), (1, 1), 256, 0)
-    assert isinstance(answer, str)
-    return answer
+def said(device: Device, entry: str) -> str:
+    return device.said(device.image(SOURCE), entry, 256, 64)
 
 
 def findings(text: str) -> list[tuple[str, list[int]]]:
@@ -36,8 +25,8 @@ def findings(text: str) -> list[tuple[str, list[int]]]:
     return [(part.partition(" in ")[0], [int(n) for n in re.findall(r"several\.cu:(\d+): ", part)]) for part in parts]
 
 
-def test_faults_of_three_kinds_are_told_in_the_order_in_which_they_came(software: Worker, image: Image) -> None:
-    text = said(software, image, "three_kinds")
+def test_faults_of_three_kinds_are_told_in_the_order_in_which_they_came(checked: Device) -> None:
+    text = said(checked, "three_kinds")
     assert "cuMemcpyDtoH failed: unspecified launch failure\nsoftcuda: uninitialised memory in three_kinds" in text
     assert findings(text) == [
         ("uninitialised memory", [7, 6]),
@@ -47,41 +36,41 @@ def test_faults_of_three_kinds_are_told_in_the_order_in_which_they_came(software
     ]
 
 
-def test_an_access_far_away_from_all_arrays_ends_no_launch(software: Worker, image: Image) -> None:
-    text = said(software, image, "far_away")
+def test_an_access_far_away_from_all_arrays_ends_no_launch(checked: Device) -> None:
+    text = said(checked, "far_away")
     assert findings(text) == [("out of bounds", [17]), ("out of bounds", [18]), ("race", [19, 20])]
 
 
-def test_a_write_where_the_device_has_no_memory_ends_it(software: Worker, image: Image) -> None:
-    assert findings(said(software, image, "wild")) == [("out of bounds", [26]), ("out of bounds", [27])]
+def test_a_write_where_the_device_has_no_memory_ends_it(checked: Device) -> None:
+    assert findings(said(checked, "wild")) == [("out of bounds", [26]), ("out of bounds", [27])]
 
 
-def test_no_more_than_eight_are_told_and_the_others_are_counted(software: Worker, image: Image) -> None:
-    *told, last = said(software, image, "many").split("\nsoftcuda: ")[1:]
+def test_no_more_than_eight_are_told_and_the_others_are_counted(checked: Device) -> None:
+    *told, last = said(checked, "many").split("\nsoftcuda: ")[1:]
     assert [int(re.findall(r"several\.cu:(\d+)", finding)[0]) for finding in told] == list(range(34, 42))
     assert last == "2 more findings are not told here"
 
 
-def test_what_ends_a_launch_is_told_behind_what_came_before(software: Worker, image: Image) -> None:
-    text = said(software, image, "goes_wrong_at_a_barrier")
+def test_what_ends_a_launch_is_told_behind_what_came_before(checked: Device) -> None:
+    text = said(checked, "goes_wrong_at_a_barrier")
     assert findings(text) == [("race", [49, 50]), ("barrier error", [52])]
 
 
-def test_two_lines_are_told_once_whichever_comes_first(software: Worker, image: Image) -> None:
+def test_two_lines_are_told_once_whichever_comes_first(checked: Device) -> None:
     """Read before written, written after read, in the loop's first run and in the next ones."""
-    assert findings(said(software, image, "one_missing_barrier")) == [("uninitialised memory", [61, 60])]
+    assert findings(said(checked, "one_missing_barrier")) == [("uninitialised memory", [61, 60])]
 
 
 @pytest.mark.slow
-def test_a_launch_goes_on_for_a_second_only(software: Worker, image: Image) -> None:
+def test_a_launch_goes_on_for_a_second_only(checked: Device) -> None:
     begin = time.monotonic()
-    assert findings(said(software, image, "runs_on")) == [("out of bounds", [68])]
+    assert findings(said(checked, "runs_on")) == [("out of bounds", [68])]
     assert time.monotonic() - begin < 8
 
 
-def test_each_is_a_result_of_sarif(software: Worker, image: Image) -> None:
-    faults = reported(said(software, image, "three_kinds"))
-    assert [fault.kind for fault in faults] == [kind for kind, _ in findings(said(software, image, "three_kinds"))]
+def test_each_is_a_result_of_sarif(checked: Device) -> None:
+    faults = reported(said(checked, "three_kinds"))
+    assert [fault.kind for fault in faults] == [kind for kind, _ in findings(said(checked, "three_kinds"))]
     (run,) = document([(fault, ("a test",)) for fault in faults], ROOT)["runs"]
     places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
     assert [place["region"]["startLine"] for place in places] == [7, 9, 10, 11]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.softcuda import calls
-from tests.written import compile_written
-from warpwatch.devices.worker import Worker, describe_device
+from tests.softcuda.device import Device
 
 HEADER = """
 struct View {
@@ -36,14 +33,8 @@ extern "C" __global__ void kernel(int* __restrict__ out)
 THREADS, BLOCKS, SIZE = 32, 2, 4 * 64
 
 
-def said_of(software: Worker, folder: Path, *rows: str) -> str:
-    (folder / "view.h").write_text(HEADER)
-    source = folder / "kernel.cu"
-    source.write_text(KERNEL.format(body="\n".join(rows)))
-    image = compile_written(source, {}, software.call(describe_device).target)
-    block, grid = (THREADS, 1, 1), (BLOCKS, 1)
-    (left,) = software.call(calls.run_in_orders, (None,), image.path, "kernel", block, grid, SIZE, 0)
-    return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
+def said_of(device: Device, *rows: str) -> str:
+    return device.said(device.image(KERNEL.format(body="\n".join(rows)), view=HEADER), "kernel", SIZE, THREADS, BLOCKS)
 
 
 DEPENDS = r"\n    the address depends on "
@@ -145,29 +136,25 @@ CASES = {
 
 
 @pytest.mark.parametrize(("rows", "said", "unsaid"), CASES.values(), ids=CASES)
-def test_a_finding_names(software: Worker, tmp_path: Path, rows: tuple[str, ...], said: str, unsaid: str) -> None:
-    heard = said_of(software, tmp_path, *rows)
+def test_a_finding_names(checked: Device, rows: tuple[str, ...], said: str, unsaid: str) -> None:
+    heard = said_of(checked, *rows)
     assert re.search(said, heard), heard
     assert not re.search(unsaid, heard), heard
 
 
-def test_a_finding_names_at_most_three_lines_that_an_address_depends_on(software: Worker, tmp_path: Path) -> None:
+def test_a_finding_names_at_most_three_lines_that_an_address_depends_on(checked: Device) -> None:
     names = [f"v{i}" for i in range(8)]
     rows = [f"const int {name} = blockIdx.x * {i} + out[{i}];" for i, name in enumerate(names)]
     rows += [f"if ({name} < 100)" for name in names]
-    heard = said_of(software, tmp_path, *rows, f"    out[64 + {' + '.join(names)}] = 1;")
+    heard = said_of(checked, *rows, f"    out[64 + {' + '.join(names)}] = 1;")
     depends = [line for line in heard.split("\n") if line.startswith("    ")]
     assert len(depends) == 1, heard
     variables, conditions = depends[0].split("; condition before it: ")
     assert (variables.count("kernel.cu:"), conditions.count("kernel.cu:")) == (2, 1), heard
 
 
-def test_what_is_not_checked_carries_no_table(software: Worker, tmp_path: Path) -> None:
-    source = tmp_path / "kernel.cu"
-    source.write_text('extern "C" __global__ void kernel(int* out) { const int i = threadIdx.x;\n out[i] = i; }\n')
-    info = software.call(describe_device)
-    checked, plain = (
-        compile_written(source, {}, target).path.read_bytes() for target in (info.target, info.timing_target)
-    )
-    assert b"kernel.cu:2\tw\ti=" in checked
+def test_what_is_not_checked_carries_no_table(checked: Device) -> None:
+    text = 'extern "C" __global__ void kernel(int* out) { const int i = threadIdx.x;\n out[i] = i; }\n'
+    with_table, plain = (device.image(text).path.read_bytes() for device in (checked, checked.unchecked))
+    assert b"kernel.cu:2\tw\ti=" in with_table
     assert b"kernel.cu:2\tw\t" not in plain

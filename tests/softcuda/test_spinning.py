@@ -8,29 +8,14 @@ import numpy as np
 import pytest
 
 from tests.project import ROOT
-from tests.softcuda import calls
-from warpwatch.devices.compile.compiler import Image, compile_file
-from warpwatch.devices.worker import Worker, describe_device
-
-LAUNCH_SECONDS = 60.0  # a kernel may run so long
+from tests.softcuda.device import Device
 
 SOURCE = ROOT / "tests" / "softcuda" / "spinning.cu"
 PLACE = r"tests/softcuda/spinning\.cu:"
-ORDERS = (None, 1, 2)
 
 
-@pytest.fixture(scope="module")
-def checked(software: Worker) -> Image:
-    return compile_file(SOURCE, {}, software.call(describe_device).target)
-
-
-@pytest.fixture(scope="module")
-def unchecked(software: Worker) -> Image:
-    return compile_file(SOURCE, {}, software.call(describe_device).timing_target)
-
-
-def answers(software: Worker, image: Image, entry: str, grid: int, threads: int = 64) -> list[bytes | str]:
-    return software.call(calls.run_in_orders, ORDERS, image.path, entry, (threads, 1, 1), (grid, 1), 256, 0)
+def answers(device: Device, entry: str, grid: int, threads: int = 64) -> list[bytes | str]:
+    return device.left(device.image(SOURCE), entry, 256, threads, grid)
 
 
 RIGHT = {
@@ -42,30 +27,25 @@ RIGHT = {
 }
 
 
-def expected(values: dict[int, int]) -> list[int]:
-    return [values.get(i, 0) for i in range(64)]
+def check_right(device: Device, entry: str) -> None:
+    grid, values = RIGHT[entry]
+    for left in answers(device, entry, grid):
+        assert isinstance(left, bytes), left
+        assert np.frombuffer(left, np.int32).tolist() == [values.get(i, 0) for i in range(64)]
 
 
 @pytest.mark.parametrize("entry", RIGHT)
-def test_who_waits_for_another_one_goes_on_when_that_has_written(software: Worker, checked: Image, entry: str) -> None:
-    grid, values = RIGHT[entry]
-    for order, left in zip(ORDERS, answers(software, checked, entry, grid), strict=True):
-        assert isinstance(left, bytes), f"order {order}: {left}"
-        assert np.frombuffer(left, np.int32).tolist() == expected(values), f"order {order}"
+def test_who_waits_for_another_one_goes_on_when_that_has_written(checked: Device, entry: str) -> None:
+    check_right(checked, entry)
 
 
 @pytest.mark.parametrize("entry", ["all_blocks_meet", "lock_in_turns", "gives_up"])
-def test_so_it_is_without_checks_where_the_word_is_read_atomically(
-    software: Worker, unchecked: Image, entry: str
-) -> None:
-    grid, values = RIGHT[entry]
-    for left in answers(software, unchecked, entry, grid):
-        assert isinstance(left, bytes), left
-        assert np.frombuffer(left, np.int32).tolist() == expected(values)
+def test_so_it_is_without_checks_where_the_word_is_read_atomically(checked: Device, entry: str) -> None:
+    check_right(checked.unchecked, entry)
 
 
-def test_a_flag_that_nobody_sets_is_a_deadlock_that_says_where_each_waits(software: Worker, checked: Image) -> None:
-    for said in answers(software, checked, "flag_that_nobody_sets", 2):
+def test_a_flag_that_nobody_sets_is_a_deadlock_that_says_where_each_waits(checked: Device) -> None:
+    for said in answers(checked, "flag_that_nobody_sets", 2):
         assert re.search(
             rf"the launch timed out and was terminated\nsoftcuda: deadlock in flag_that_nobody_sets\n"
             rf"  {PLACE}75: thread \(0, 0\) of block \([01], 0\) waits until data \(argument 1\), 256 bytes at byte 20 "
@@ -74,15 +54,15 @@ def test_a_flag_that_nobody_sets_is_a_deadlock_that_says_where_each_waits(softwa
         ), said
 
 
-def test_two_blocks_that_wait_for_each_other_are_both_named(software: Worker, checked: Image) -> None:
-    for said in answers(software, checked, "each_waits_for_the_other", 2):
+def test_two_blocks_that_wait_for_each_other_are_both_named(checked: Device) -> None:
+    for said in answers(checked, "each_waits_for_the_other", 2):
         waits = re.findall(
             rf"{PLACE}88: thread \(0, 0\) of block \((\d), 0\) waits until .* at byte (\d) changes", str(said)
         )
         assert sorted(waits) == [("0", "4"), ("1", "0")], said
 
 
-def test_blocks_that_are_not_there_at_once_cannot_meet(software: Worker, checked: Image) -> None:
-    (first, *_) = answers(software, checked, "all_blocks_meet", 18, 1024)
+def test_blocks_that_are_not_there_at_once_cannot_meet(checked: Device) -> None:
+    (first, *_) = answers(checked, "all_blocks_meet", 18, 1024)
     assert "deadlock in all_blocks_meet" in str(first)
     assert "no more than 16384 threads are there at once: 2" in str(first)

@@ -13,25 +13,19 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
+from tests.softcuda.device import Device
 from tests.softcuda.textures import objects
 from tests.softcuda.textures.objects import ARRAY, CUBEMAP, DEVICE, LAYERED, CudaError, Driver, Texture
-from tests.written import compile_written
-from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_file
-from warpwatch.devices.worker import Worker, describe_device
+from warpwatch.devices.compile.compiler import Image
+from warpwatch.devices.worker import Worker
 
 FOLDER = ROOT / "tests/softcuda/textures"
 ZERO, EDGE, TRAP = range(3)
 
 
-@pytest.fixture(scope="module")
-def target(software: Worker) -> Target:
-    found: Target = software.call(describe_device).target
-    return found
-
-
-@pytest.fixture(scope="module")
-def surfaces(target: Target) -> Image:
-    return compile_file(FOLDER / "surfaces.cu", {}, target)
+@pytest.fixture
+def surfaces(checked: Device) -> Image:
+    return checked.image(FOLDER / "surfaces.cu")
 
 
 # Of each kernel of surfaces.cu: the shape of its array, and of its threads, the slowest axis first.
@@ -127,14 +121,12 @@ def run_plane(driver: Driver, image: Path, filled: bool) -> np.ndarray:
     return driver.download(left, np.zeros(64, np.float32))
 
 
-def said_of(software: Worker, folder: Path, target: Target, parameters: str, body: str, *arguments: Any) -> str:
+def said_of(checked: Device, parameters: str, body: str, *arguments: Any) -> str:
     """What is found in a kernel of that body; "" where its launch ends well."""
-    source = folder / "kernel.cu"
-    source.write_text(KERNEL.format(parameters=parameters, body=body))
-    image = compile_written(source, {}, target)
+    image = checked.image(KERNEL.format(parameters=parameters, body=body))
     runs = run_linear if parameters == TEXTURE else run_plane
-    left = software.call(objects.in_a_context, runs, image.path, *arguments)
-    return left.replace(f"{folder}/", "") if isinstance(left, str) else ""
+    left = checked.worker.call(objects.in_a_context, runs, image.path, *arguments)
+    return left.replace(f"{checked.folder}/", "") if isinstance(left, str) else ""
 
 
 STALE = r"stale texture read in kernel\n  kernel\.cu:5: thread .* reads 4 bytes of .* through a texture or surface"
@@ -178,10 +170,8 @@ FINDINGS = {
 
 @pytest.mark.once
 @pytest.mark.parametrize(("parameters", "body", "arguments", "said"), FINDINGS.values(), ids=FINDINGS)
-def test_a_finding_says(
-    software: Worker, tmp_path: Path, target: Target, parameters: str, body: str, arguments: Any, said: str
-) -> None:
-    heard = said_of(software, tmp_path, target, parameters, body, *arguments)
+def test_a_finding_says(checked: Device, parameters: str, body: str, arguments: Any, said: str) -> None:
+    heard = said_of(checked, parameters, body, *arguments)
     assert re.search(said, heard, re.DOTALL), heard
 
 
@@ -200,11 +190,10 @@ RIGHT = {
 }  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("parameters", "body", "arguments"), RIGHT.values(), ids=RIGHT)
-def test_what_is_right_is_not_accused(
-    software: Worker, tmp_path: Path, target: Target, parameters: str, body: str, arguments: Any
-) -> None:
-    assert said_of(software, tmp_path, target, parameters, body, *arguments) == ""
+def test_what_is_right_is_not_accused(checked: Device, parameters: str, body: str, arguments: Any) -> None:
+    assert said_of(checked, parameters, body, *arguments) == ""
 
 
 def copies(driver: Driver) -> list[bool]:
@@ -288,26 +277,6 @@ def test_arrays_of_pycuda_hold_what_was_put_into_them(software: Worker) -> None:
     assert software.call(calls.through_an_array, np.arange(30, dtype=np.float32).reshape(5, 6)) == "the same, 6 by 5"
 
 
-REFUSED = {
-    "texture<float, 1> old;\n__global__ void kernel(float* out) { out[0] = tex1Dfetch(old, 3); }": (
-        r"refused\.cu:1: error: softcuda does not support texture<\.\.\.> \(texture references, .*: give the kernel a"
-        r" cudaTextureObject_t"
-    ),
-    "__global__ void kernel(cudaTextureObject_t t, float3* out)\n{\n    out[0] = tex2D<float3>(t, 1, 2);\n}": (
-        r"a texture has elements of 1, 2 or 4 char, short, int"
-    ),
-}
-
-
-@pytest.mark.parametrize(("text", "said"), REFUSED.items())
-def test_what_is_refused_says_what_to_do(tmp_path: Path, target: Target, text: str, said: str) -> None:
-    source = tmp_path / "refused.cu"
-    source.write_text(text + "\n")
-    with pytest.raises(CompileError) as error:
-        compile_written(source, {}, target)
-    assert re.search(said, str(error.value)), error.value
-
-
 WHOLE = """#include <cuda_runtime.h>
 #include <cuda_texture_types.h>
 #include <cstdio>
@@ -329,7 +298,5 @@ int main()
 """
 
 
-def test_whole_files_with_textures_load(tmp_path: Path, target: Target) -> None:
-    source = tmp_path / "whole.cu"
-    source.write_text(WHOLE)
-    assert compile_written(source, {}, target).path.stat().st_size > 1000
+def test_whole_files_with_textures_load(either: Device) -> None:
+    assert either.image(WHOLE).path.stat().st_size > 1000

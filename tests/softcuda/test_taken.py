@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.project import PROJECT
 from tests.softcuda import calls
-from tests.written import compile_written
-from warpwatch.devices.compile.compiler import CompileError, Target
-from warpwatch.devices.gpu import Settings
-from warpwatch.devices.worker import Worker
+from tests.softcuda.device import Device
 
 KERNEL = 'extern "C" __global__ void kernel(float* out) { out[threadIdx.x] = '
 # Declarations of whole files that are taken, and what a kernel that uses them computes.
@@ -141,34 +136,33 @@ TAKEN = {
 
 
 @pytest.mark.once
-def test_a_kernel_that_needs_host_code_by_a_function_of_both_sides_stops(
-    software: Worker, target: Target, tmp_path: Path
-) -> None:
-    source = tmp_path / "both.cu"
-    source.write_text(
-        "int of_host(int);\n__host__ __device__ int both(int x) { return x > 3 ? of_host(x) : 2; }\n"
-        f"{KERNEL}both(out[0] == 0 ? 4 : 1); }}\n"
-    )
-    worker = Worker(PROJECT, Settings(kind="software"))
-    said = worker.call(calls.run_with_zeros, compile_written(source, {}, target).path, "kernel", 128)
-    worker.stop()
-    assert re.search(r"a call of a function that needs host code in kernel\n  \S*both\.cu:2 ", str(said)), said
+@pytest.mark.parametrize(("before", "code"), TAKEN.values(), ids=TAKEN)
+def test_what_whole_files_declare_is_taken(either: Device, before: str, code: str) -> None:
+    left = either.once(calls.run_with_zeros, either.image(f"{before}\n{KERNEL}{code} }}\n"), "kernel", 128)
+    assert isinstance(left, bytes), left
+    assert np.frombuffer(left, np.float32)[0] == 2
 
 
-def test_what_g_said_first_is_told_where_setting_functions_aside_does_not_help(target: Target, tmp_path: Path) -> None:
-    source = tmp_path / "wrong.cu"
-    source.write_text(f"constexpr int helper(int x) {{ return x + undeclared; }}\n{KERNEL}helper(2); }}\n")
-    with pytest.raises(CompileError, match=r"wrong\.cu:1:\d+: error: .undeclared. was not declared"):
-        compile_written(source, {}, target)
+# What nvcc takes beside a kernel, and would be refused in it or by g++'s own rules.
+UNUSED = {
+    "PTX that no kernel uses": '__device__ inline void unused() { asm volatile("wgmma.fence.sync.aligned;"); }',
+    "a name that changes its meaning": "template <class T> struct Box { T v; };\n"
+    "template <class T> struct Uses { Box<T> b; typedef Box<int> Box; };\ntemplate struct Uses<int>;",
+    "what only host code may use": "float factor() { return 2; }\n"
+    "void of_host() { cudaDeviceSynchronize(); cudaTextureObject_t wmma; kernel<<<1, int(factor())>>>(nullptr); }",
+}
+
+
+@pytest.mark.parametrize("declared", UNUSED.values(), ids=UNUSED)
+def test_what_nvcc_takes_beside_a_kernel_is_taken(either: Device, declared: str) -> None:
+    either.image(f"{KERNEL}1; }}\n{declared}\n")
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(("before", "code"), TAKEN.values(), ids=TAKEN)
-def test_what_whole_files_declare_is_taken(
-    software: Worker, target: Target, tmp_path: Path, before: str, code: str
-) -> None:
-    source = tmp_path / "taken.cu"
-    source.write_text(f"{before}\n{KERNEL}{code} }}\n")
-    left = software.call(calls.run_with_zeros, compile_written(source, {}, target).path, "kernel", 128)
-    assert isinstance(left, bytes), left
-    assert np.frombuffer(left, np.float32)[0] == 2
+def test_a_kernel_that_needs_host_code_by_a_function_of_both_sides_stops(either: Device) -> None:
+    image = either.image(
+        "int of_host(int);\n__host__ __device__ int both(int x) { return x > 3 ? of_host(x) : 2; }\n"
+        f"{KERNEL}both(out[0] == 0 ? 4 : 1); }}\n"
+    )
+    said = str(either.once(calls.run_with_zeros, image, "kernel", 128))
+    assert re.search(r"a call of a function that needs host code in kernel\n  \S*kernel\.cu:2 ", said), said

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import softcuda
 from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
-from tests.written import compile_written
+from tests.softcuda.device import Device
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
-from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import Kernel, Worker
 
 ENTRY = 'extern "C" __global__ void'
-
-
-def compile_text(software: Worker, folder: Path, text: str) -> Image:
-    """With checks."""
-    source = folder / "sample.cu"
-    source.write_text(text)
-    return compile_written(source, {}, software.call(describe_device).target)
 
 
 # What one thread leaves in out[9], where all of `out` is zeros before.
@@ -44,33 +36,36 @@ UNSET = {
 }
 
 
-def value_of(software: Worker, folder: Path, body: str, kind: str) -> np.generic:
+def value_of(checked: Device, body: str, kind: str) -> np.generic:
     """What one thread leaves in out[9]."""
-    image = compile_text(software, folder, f"{ENTRY} sample({kind}* out)\n{{\n    {body}\n}}\n")
-    left = software.call(calls.run_on_bytes, image.path, "sample", (1, 1, 1), (1, 1), 4 * 32, 0)
-    return np.frombuffer(left, "f4" if kind == "float" else "u4")[9]  # type: ignore[no-any-return]
+    return left_by(checked, body, kind)[9]  # type: ignore[no-any-return]
+
+
+def left_by(checked: Device, body: str, kind: str) -> np.ndarray:
+    """What one thread leaves of 32 zeros."""
+    image = checked.image(f"{ENTRY} sample({kind}* out)\n{{\n    {body}\n}}\n")
+    (left,) = checked.left(image, "sample", 4 * 32, 1, orders=(None,))
+    assert isinstance(left, bytes), left
+    return np.frombuffer(left, "f4" if kind == "float" else "u4")
 
 
 @pytest.mark.parametrize("body", UNSET.values(), ids=UNSET)
-def test_what_is_made_from_an_unset_variable_is_nan(software: Worker, tmp_path: Path, body: str) -> None:
-    assert np.isnan(value_of(software, tmp_path, body, "float"))
+def test_what_is_made_from_an_unset_variable_is_nan(checked: Device, body: str) -> None:
+    assert np.isnan(value_of(checked, body, "float"))
 
 
-def test_a_variable_inside_a_loop_is_unset_in_every_turn(software: Worker, tmp_path: Path) -> None:
+def test_a_variable_inside_a_loop_is_unset_in_every_turn(checked: Device) -> None:
     body = "for (int i = 0; i < 8; ++i) { float sum; if (i != 5) sum = 0; sum += 1; out[i] = sum; }"
-    image = compile_text(software, tmp_path, f"{ENTRY} loop(float* out)\n{{\n    {body}\n}}\n")
-    left = np.frombuffer(software.call(calls.run_on_bytes, image.path, "loop", (1, 1, 1), (1, 1), 32, 0), np.float32)
-    assert np.isnan(left).tolist() == [False] * 5 + [True] + [False] * 2
+    assert np.isnan(left_by(checked, body, "float")[:8]).tolist() == [False] * 5 + [True] + [False] * 2
 
 
 def test_an_unset_integer_leads_out_of_every_array(tmp_path: Path) -> None:
+    """In a process that has no other: in one with large arrays it may lead into another one."""
     worker = Worker(PROJECT, Settings(kind="software"))
-    image = compile_text(
-        worker, tmp_path, f"{ENTRY} unset(int* out)\n{{\n    int i; if (out[0]) i = 3; out[i] = 1;\n}}\n"
-    )
-    said = worker.call(calls.run_or_say, image.path, "unset", (1, 1, 1), (1, 1), 128, 0)
+    device = Device(worker, tmp_path)
+    image = device.image(f"{ENTRY} unset(int* out)\n{{\n    int i; if (out[0]) i = 3; out[i] = 1;\n}}\n")
+    assert "out of bounds in unset" in device.said(image, "unset", 128, 1)
     worker.stop()
-    assert "out of bounds in unset" in str(said)
 
 
 # A kernel's own constants, and what they make of zeros.
@@ -84,8 +79,8 @@ OWN_CONSTANTS = {
 
 
 @pytest.mark.parametrize(("body", "wanted"), OWN_CONSTANTS.items())
-def test_constants_that_look_like_what_is_unset_stay(software: Worker, tmp_path: Path, body: str, wanted: int) -> None:
-    assert value_of(software, tmp_path, body, "unsigned") == wanted
+def test_constants_that_look_like_what_is_unset_stay(checked: Device, body: str, wanted: int) -> None:
+    assert value_of(checked, body, "unsigned") == wanted
 
 
 @pytest.mark.once
@@ -97,7 +92,7 @@ def test_constants_that_look_like_what_is_unset_stay(software: Worker, tmp_path:
     ],
 )
 def test_an_unset_sum_of_a_register_tile_makes_a_wrong_result(
-    software: Worker, tmp_path: Path, file: str, right: str, wrong: str
+    checked: Device, file: str, right: str, wrong: str
 ) -> None:
     case = find_case(FAMILIES, "matmul-vectorised-64x64-65x67x66-float32")
     for name in ("vectorised.cu", "microtile.h"):
@@ -105,10 +100,10 @@ def test_an_unset_sum_of_a_register_tile_makes_a_wrong_result(
         if name == file:
             assert right in text
             text = text.replace(right, wrong)
-        (tmp_path / name).write_text(text)
-    image = compile_written(tmp_path / "vectorised.cu", case.build.all_macros, software.call(describe_device).target)
+        (checked.folder / name).write_text(text)
+    image = checked.image(checked.folder / "vectorised.cu", case.build.all_macros)
     inputs = exact_inputs(case, 0)
-    outcome = Kernel(software, case.build, image).run(case.shape, inputs)
+    outcome = Kernel(checked.worker, case.build, image).run(case.shape, inputs)
     ((name, value),) = expected(case, inputs).items()
     mismatch = compare(outcome.results[name], value.reference, value.bound)
     assert mismatch
@@ -124,22 +119,23 @@ OVERFLOWS = {  # every operation that g++ watches; the array is full of zeros
 }
 
 
-@pytest.mark.slow
-def test_signed_overflow_is_found_and_what_cuda_wraps_is_not(tmp_path: Path) -> None:
-    """Atomics and intrinsics wrap, and so do unsigned numbers; a product of int does not."""
-    worker = Worker(PROJECT, Settings(kind="software"))
-    wraps = (
+@pytest.mark.once
+@pytest.mark.parametrize(("expression", "computed"), OVERFLOWS.items())
+def test_signed_overflow_is_found(checked: Device, expression: str, computed: str) -> None:
+    image = checked.image(f"{ENTRY} one(int* out)\n{{\n    out[9] = {expression};\n}}\n")
+    said = checked.said(image, "one", 128, 1)
+    assert "softcuda: signed overflow in one\n" in said
+    assert f"kernel.cu:3: thread (0, 0) of block (0, 0) computes {computed}, which does not fit in 'int'" in said
+
+
+def test_what_cuda_wraps_is_no_overflow(checked: Device) -> None:
+    """Atomics and intrinsics wrap, and so do unsigned numbers."""
+    left_by(
+        checked,
         "out[1] = 2147483647; atomicAdd(out + 1, 2); atomicSub(out + 1, 5); out[2] = __dp4a(1 << 24, 1 << 24, out[1]);"
+        " out[9] = int(unsigned(out[1]) * 65537u) + out[1] * 0;",
+        "int",
     )
-    wraps += " out[9] = int(unsigned(out[1]) * 65537u) + out[1] * 0;"
-    image = compile_text(worker, tmp_path, f"{ENTRY} wraps(int* out)\n{{\n    {wraps}\n}}\n")
-    assert isinstance(worker.call(calls.run_or_say, image.path, "wraps", (1, 1, 1), (1, 1), 128, 0), bytes)
-    for expression, computed in OVERFLOWS.items():
-        image = compile_text(worker, tmp_path, f"{ENTRY} one(int* out)\n{{\n    out[9] = {expression};\n}}\n")
-        said = str(worker.call(calls.run_or_say, image.path, "one", (1, 1, 1), (1, 1), 128, 0))
-        worker.stop()  # a finding takes the context with it
-        assert "softcuda: signed overflow in one\n" in said
-        assert f"sample.cu:3: thread (0, 0) of block (0, 0) computes {computed}, which does not fit in 'int'" in said
 
 
 BOUNDED = """
@@ -169,21 +165,13 @@ BOUNDS = {
 }
 
 
-def test_a_block_larger_than_launch_bounds_is_refused(software: Worker, tmp_path: Path) -> None:
+def test_a_block_larger_than_launch_bounds_is_refused(checked: Device) -> None:
     """As the driver does (13.0, H100): invalid argument, and the attribute says how many there may be."""
-    image = compile_text(software, tmp_path, BOUNDED)
+    image = checked.image(BOUNDED)
     for name, most in BOUNDS.items():
-        assert software.call(calls.most_threads, image.path, name) == most, name
-        fits = software.call(calls.run_or_say, image.path, name, (most, 1, 1), (1, 1), 8 * 1024, 0)
-        assert isinstance(fits, bytes), fits
-        refused = software.call(calls.run_or_say, image.path, name, (most + 1, 1, 1), (1, 1), 8 * 1025, 0)
-        assert refused == "cuLaunchKernel failed: invalid argument", name
-
-
-def compile_line(folder: Path, line: str) -> None:
-    source = folder / "sample.cu"
-    source.write_text(f'#include "copy.h"\n{ENTRY} kernel(int* out)\n{{\n    {line}\n}}\n')
-    compile_written(source, {}, Target("sm_90", str(softcuda.stand_in(softcuda.cache_folder()))))
+        assert checked.worker.call(calls.most_threads, image.path, name) == most, name
+        assert checked.said(image, name, 8 * 1024, most) == "", name
+        assert checked.said(image, name, 8 * 1025, most + 1) == "cuLaunchKernel failed: invalid argument", name
 
 
 COPY = """
@@ -215,11 +203,11 @@ TILE = "__shared__ __align__(16) int tile[64]; "
         ("ca", TILE + "copy_some<12>(tile, out, out[0]);", r"cp\.async\.ca copies 4, 8 or 16 bytes"),
     ],
 )
-def test_a_size_that_cp_async_has_not_is_a_compile_error(tmp_path: Path, kind: str, line: str, said: str) -> None:
-    (tmp_path / "copy.h").write_text(COPY.replace("KIND", kind))
+def test_a_size_that_cp_async_has_not_is_a_compile_error(checked: Device, kind: str, line: str, said: str) -> None:
+    text = f'#include "copy.h"\n{ENTRY} kernel(int* out)\n{{\n    {line}\n}}\n'
     if not said:
-        compile_line(tmp_path, line)
+        checked.image(text, copy=COPY.replace("KIND", kind))
         return
-    with pytest.raises(CompileError, match=rf"copy\.h:\d+:\d+: error: .*{said}") as caught:
-        compile_line(tmp_path, line)
-    assert "sample.cu:4" in str(caught.value)
+    message = checked.refusal(text, copy=COPY.replace("KIND", kind))
+    assert re.search(rf"copy\.h:\d+:\d+: error: .*{said}", message), message
+    assert "kernel.cu:4" in message

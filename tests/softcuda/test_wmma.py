@@ -11,8 +11,7 @@ import pytest
 
 from tests.project import ROOT
 from tests.softcuda import calls
-from warpwatch.devices.compile.compiler import Image, compile_file
-from warpwatch.devices.worker import Worker, describe_device
+from tests.softcuda.device import Device
 
 Matrix = np.ndarray[Any, Any]
 SOURCE = ROOT / "tests/softcuda/wmma.cu"
@@ -23,29 +22,19 @@ TYPES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def image(software: Worker) -> Image:
-    return compile_file(SOURCE, {}, software.call(describe_device).timing_target)
-
-
 def in_memory(values: Matrix, layout: str, more: int) -> Matrix:
     """Lines of a matrix, each with ``more`` elements behind it."""
     lines = values if layout == "row" else values.T
     return np.pad(lines, ((0, 0), (0, more)), constant_values=77)
 
 
-def launch(software: Worker, image: Image, name: str, arrays: list[Matrix], size: int) -> bytes:
-    left = software.call(
-        calls.run_on_arrays, image.path, name, [np.ascontiguousarray(each) for each in arrays], size, None
-    )
-    assert isinstance(left, bytes), left
-    return left
+def run(checked: Device, name: str, arrays: list[Matrix], size: int, kind: Any) -> Matrix:
+    given = [np.ascontiguousarray(each) for each in arrays]
+    return checked.computed(checked.unchecked.image(SOURCE), name, given, size, kind)
 
 
 @pytest.mark.parametrize(("types", "m", "n", "k", "layout_a", "layout_b"), NAMES)
-def test_a_product_of_a_warp(
-    software: Worker, image: Image, types: str, m: str, n: str, k: str, layout_a: str, layout_b: str
-) -> None:
+def test_a_product_of_a_warp(checked: Device, types: str, m: str, n: str, k: str, layout_a: str, layout_b: str) -> None:
     """Exactly, with whole numbers so small that no sum is rounded."""
     rng = np.random.default_rng(2)
     kind, sums = (TYPES[each] for each in types.split("_"))
@@ -57,36 +46,29 @@ def test_a_product_of_a_warp(
     arrays = [in_memory(a, layout_a, more).astype(kind), in_memory(b, layout_b, more).astype(kind)]
     arrays.append(in_memory(c, layout_a, 0).astype(sums))
     name = f"{types}_{m}x{n}_{layout_a}_{layout_b}"
-    left = np.frombuffer(launch(software, image, name, arrays, c.size * np.dtype(sums).itemsize), sums)
+    left = run(checked, name, arrays, c.size * np.dtype(sums).itemsize, sums)
     got = left.reshape(rows, columns) if layout_a == "row" else left.reshape(columns, rows).T
     assert (got.astype(np.float64) == a @ b + 2 * c).all()
 
 
-def test_saturation_and_rounding_to_tf32(software: Worker, image: Image) -> None:
-    left = np.frombuffer(launch(software, image, "stays_in_range", [], 1024), np.int32)
+def test_saturation_and_rounding_to_tf32(checked: Device) -> None:
+    left = run(checked, "stays_in_range", [], 1024, np.int32)
     assert (left == 2**31 - 1).all()
     values = np.linspace(1, 2, 30, dtype=np.float32)
     values = np.concatenate([values, np.array([1 + 2.0**-11, np.inf], np.float32)]) * np.float32(-1)
     wanted = np.sign(values) * np.floor(np.abs(values) * 1024 + 0.5) / 1024  # to nearest, away from zero in the middle
-    assert (np.frombuffer(launch(software, image, "to_tf32", [values], 128), np.float32) == wanted).all()
+    assert (run(checked, "to_tf32", [values], 128, np.float32) == wanted).all()
 
 
-def test_sums_of_one_type_are_added_to_those_of_another(software: Worker, image: Image) -> None:
-    left = np.frombuffer(launch(software, image, "mixed", [], 512), np.float16)
+def test_sums_of_one_type_are_added_to_those_of_another(checked: Device) -> None:
+    left = run(checked, "mixed", [], 512, np.float16)
     assert (left == np.arange(256) + 64).all()
 
 
-ORDERS = (None, 1, 2)
-
-
-def matmul(software: Worker, macros: dict[str, str], name: str, checked: bool) -> list[bytes | str]:
+def matmul(device: Device, macros: dict[str, str], name: str) -> list[bytes | str]:
     """What two warps leave of C in each order, or what is said of them."""
-    info = software.call(describe_device)
-    target = info.target if checked else info.timing_target
-    image = compile_file(ROOT / "tests/softcuda/tensor_matmul.cu", macros, target)
-    left = software.call(calls.run_on_arrays_in_orders, ORDERS, image.path, name, [*operands()], 4096, None, 64)
-    assert isinstance(left, list)
-    return left
+    image = device.image(ROOT / "tests/softcuda/tensor_matmul.cu", macros)
+    return device.in_orders(calls.run_on_arrays, image, name, [*operands()], 4096, None, 64)
 
 
 def operands() -> tuple[Matrix, Matrix]:
@@ -95,11 +77,10 @@ def operands() -> tuple[Matrix, Matrix]:
 
 
 @pytest.mark.parametrize("name", ["by_wmma", "by_ptx"])
-@pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
-def test_a_tile_kernel_on_tensor_cores(software: Worker, name: str, checked: bool) -> None:
+def test_a_tile_kernel_on_tensor_cores(either: Device, name: str) -> None:
     """Within what rounding to float32 after each of four steps can change."""
     a, b = (each.astype(np.float64) for each in operands())
-    for left in matmul(software, {}, name, checked):
+    for left in matmul(either, {}, name):
         assert isinstance(left, bytes), left
         got = np.frombuffer(left, np.float32).reshape(32, 32)
         assert (abs(got - a @ b) <= 4 * 2.0**-24 * (abs(a) @ abs(b))).all()
@@ -108,7 +89,6 @@ def test_a_tile_kernel_on_tensor_cores(software: Worker, name: str, checked: boo
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["by_wmma", "by_ptx"])
 @pytest.mark.parametrize("barrier", ["FIRST", "SECOND"])
-def test_a_missing_barrier_of_a_tile_kernel_is_found(software: Worker, name: str, barrier: str) -> None:
-    for said in matmul(software, {barrier: "((void)0)"}, name, True):
-        assert isinstance(said, str)
+def test_a_missing_barrier_of_a_tile_kernel_is_found(checked: Device, name: str, barrier: str) -> None:
+    for said in map(str, matmul(checked, {barrier: "((void)0)"}, name)):
         assert re.search(rf"softcuda: (?:race|uninitialised memory) in {name}\n.*tensor_matmul\.cu:\d+: ", said), said
