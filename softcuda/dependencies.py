@@ -307,13 +307,16 @@ class Observation:
     since: int = field(default_factory=time.time_ns)
     _lists: list[str] = field(default_factory=list)
 
-    def environment(self) -> dict[str, str]:
-        """Return the variables for one call of a compiler. Its messages are in English, because some are read."""
+    def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the variables for one call of a compiler. Its messages are in English, because some are read.
+
+        ``base``: the variables otherwise; those of this process unless given.
+        """
         place = "/tmp" if " " in str(self.folder) else str(self.folder)  # a blank would end the name
         file, name = tempfile.mkstemp(prefix="opened-", dir=place)
         os.close(file)
         self._lists.append(name)
-        return os.environ | {"SUNPRO_DEPENDENCIES": f"{name} made", "LC_ALL": "C"}
+        return {**(base or os.environ), "SUNPRO_DEPENDENCIES": f"{name} made", "LC_ALL": "C"}
 
     def end(self) -> list[str]:
         """Return the files that compilers have opened, each once."""

@@ -15,12 +15,21 @@ from typing import Any
 import pytest
 
 from kernels import FAMILIES
+from softcuda.dependencies import Observation
 from tests.checkout import Bench
 from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.catalogue.cases import Build, find_case
+from warpwatch.devices.compile import compiler
 from warpwatch.devices.compile.background import Compilation
-from warpwatch.devices.compile.compiler import CompileError, Image, Target, cache_folder, compile_text
+from warpwatch.devices.compile.compiler import (
+    CompileError,
+    CompilerThreads,
+    Image,
+    Target,
+    cache_folder,
+    compile_text,
+)
 
 CASES = [f"matmul-tiled-{block}-64x64x64-float32" for block in ("8x8", "16x16", "32x32")]
 BUILDS = [find_case(FAMILIES, name).build for name in CASES]
@@ -77,6 +86,14 @@ def test_threads_keep_the_cache_of_the_beginning(tmp_path: Path, monkeypatch: py
     compilation.stop()
     assert folders == [tmp_path / "first"]
     assert cache_folder() == tmp_path / "second"
+
+
+def test_compilers_have_the_environment_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLAVOUR", "first")
+    with CompilerThreads(1) as threads:
+        monkeypatch.setenv("FLAVOUR", "second")
+        run = threads.submit(compiler._run, ["/bin/sh", "-c", "echo $FLAVOUR"], tmp_path, Observation(folder=tmp_path))
+        assert run.result() == (0, "first\n")
 
 
 def test_what_a_test_waits_for_does_not_wait_for_its_turn(desk: Desk) -> None:

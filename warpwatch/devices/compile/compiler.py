@@ -332,14 +332,16 @@ _thread = threading.local()
 class CompilerThreads(ThreadPoolExecutor):
     """Threads to compile in, one for each core where no number is given.
 
-    They use the cache of the beginning, whatever the environment says meanwhile.
+    They use the environment of the beginning, the folder of the cache among it, whatever it becomes meanwhile.
     """
 
     def __init__(self, threads: int = 0) -> None:
-        super().__init__(threads or len(os.sched_getaffinity(0)), "compiling", self._begin, (cache_folder(),))
+        super().__init__(
+            threads or len(os.sched_getaffinity(0)), "compiling", self._begin, (cache_folder(), {**os.environ})
+        )
 
-    def _begin(self, folder: Path) -> None:
-        _thread.owner, _thread.folder = self, folder
+    def _begin(self, folder: Path, environment: Mapping[str, str]) -> None:
+        _thread.owner, _thread.folder, _thread.environment = self, folder, environment
 
     def stop(self, jobs: Iterable[Future[Any]]) -> None:
         """Drop the jobs that are queued and kill the compilers that run; who waits for one gets a CompileError."""
@@ -358,7 +360,7 @@ def _run(command: list[str], root: Path, observation: Observation) -> tuple[int,
 
     Its temporary files go to the observation's folder, which is removed even if the compiler is killed.
     """
-    environment = observation.environment() | {"TMPDIR": str(observation.folder)}
+    environment = observation.environment(getattr(_thread, "environment", None)) | {"TMPDIR": str(observation.folder)}
     with subprocess.Popen(
         command,
         cwd=root,
