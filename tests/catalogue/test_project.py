@@ -91,6 +91,7 @@ def listed(folder: Path, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("settings", [TABLE, BOTH.format("mine")])
 def test_a_package_is_found_from_any_folder_below(tmp_path: Path, settings: str) -> None:
@@ -107,6 +108,7 @@ def test_a_single_file_may_declare_the_kernels_beside_it(tmp_path: Path) -> None
     assert "copy-naive-256-1048576-float32" in listed(tmp_path)
 
 
+@pytest.mark.slow
 def test_without_families_every_family_counts_once_in_order_of_definition(tmp_path: Path) -> None:
     package = declare(tmp_path)
     shutil.copytree(ROOT / "kernels" / "hello", package / "hello")

@@ -90,6 +90,7 @@ def chain(a: Array, b: Array) -> Array:
     return total
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("length", [1, 2, 33, 1000])
 @pytest.mark.parametrize("low", [-1.0, 0.0])
 def test_a_chain_of_float32_additions_stays_within_the_bound_and_uses_some_of_it(length: int, low: float) -> None:

@@ -65,6 +65,7 @@ def test_a_reference_that_is_wrong_on_one_shape_alone_says_so_there() -> None:
 # Entries
 
 
+@pytest.mark.slow
 def test_a_missing_entry_lists_those_that_there_are(software: Worker) -> None:
     columns = find_case(FAMILIES, "conv2d-columns-512x8-17x33x3-int32")
     image = compile_build(columns.build, software.call(describe_device).target)

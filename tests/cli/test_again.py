@@ -21,6 +21,7 @@ CASE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")
 BAD = ROOT / "tests" / "softcuda" / "bad_kernels" / "null_pointer.cu"
 
 
+@pytest.mark.slow
 def test_a_finding_ends_with_the_command_of_its_test() -> None:
     worker = Worker(PROJECT, Settings(kind="software"))
     try:
@@ -42,6 +43,7 @@ def test_that_finds_something():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("options", [["--device", "none"], ["--device", "none", "--schedule-seed", "7"]])
 def test_it_names_the_options_of_the_run(pytester: pytest.Pytester, options: list[str]) -> None:

@@ -114,6 +114,7 @@ def test_what_a_run_lacks_is_derived_from_its_commit(
     assert lzma.decompress(path.read_bytes()) == written
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("facts", "why"),
     [

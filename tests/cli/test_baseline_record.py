@@ -110,6 +110,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_no_child(recorder: Recorder, tmp_path
         os.kill(int(mark.read_text()), 0)
 
 
+@pytest.mark.slow
 def test_without_a_gpu_nothing_is_run(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baseline_record, "why_no_gpu", lambda: "no NVIDIA driver")
     monkeypatch.setattr(subprocess, "Popen", None)  # whatever is run fails

@@ -140,6 +140,7 @@ def ask(history: History, span: str, *options: str) -> int:
     return command.run(history.project, **arguments("bisect", CASE, span, *options))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("instructions")
 def test_the_commit_is_named_with_its_author_effect_and_explanation(
     history: History, capsys: pytest.CaptureFixture[str]

@@ -177,6 +177,7 @@ PRINTING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("arguments", PRINTING, ids=lambda arguments: " ".join(map(str, arguments[:2])))
 def test_a_reader_that_goes_away_ends_the_command_as_it_ends_others(arguments: tuple[str, ...]) -> None:
@@ -192,6 +193,7 @@ def test_a_reader_that_goes_away_ends_the_command_as_it_ends_others(arguments: t
     assert "BrokenPipe" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("arguments", PRINTING, ids=lambda arguments: " ".join(map(str, arguments[:2])))
 def test_a_terminal_without_micro_signs_gets_plainer_ones(arguments: tuple[str, ...]) -> None:

@@ -49,6 +49,7 @@ def explained(project: Project, name: str, revision: str | None) -> int:
     return command.run(project, name=name, against=revision, without_ncu=False, arch="sm_90")
 
 
+@pytest.mark.slow
 def test_the_cause_and_the_figures_are_shown(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert explained(project, CASE, "HEAD~1") == 0
     said = capsys.readouterr().out

@@ -55,6 +55,7 @@ def test_an_empty_repository_gets_everything_and_is_told_three_things(repository
     assert declaration.count("\n") <= 30
 
 
+@pytest.mark.slow
 def test_a_dry_run_shows_the_same_and_writes_nothing(repository: Path) -> None:
     shown = init(repository, "--dry-run")
     assert files(repository) == set()
@@ -80,6 +81,7 @@ def test_a_file_that_is_there_is_left_and_named(repository: Path) -> None:
     assert tomllib.loads(text) == expected
 
 
+@pytest.mark.slow
 def test_a_second_call_changes_nothing(repository: Path) -> None:
     (repository / "pyproject.toml").write_text(OWN)
     init(repository)

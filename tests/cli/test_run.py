@@ -38,6 +38,7 @@ def images(worker: Worker, case_ids: list[str]) -> list[Path]:
     return [compile_build(find_case(FAMILIES, name).build, info.target).path for name in case_ids]
 
 
+@pytest.mark.slow
 def test_every_kernel_runs_in_one_process() -> None:
     command = ("warpwatch", "run", "--all", "--device", "software", "-k", "transpose and 16x16 and 17x33")
     done = run_module(command, ROOT, os.environ, seconds=200)

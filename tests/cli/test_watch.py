@@ -104,6 +104,7 @@ def test_what_is_wrong_before_a_kernel_runs_is_a_sentence(repository: Path) -> N
     assert line.endswith("No module named 'no_such_module'")
 
 
+@pytest.mark.slow
 def test_without_git_nothing_is_said_to_be_right(tmp_path: Path) -> None:
     stranger.declare(tmp_path)
     (line,) = once(tmp_path, status=1)

@@ -86,6 +86,7 @@ def test_a_call_of_changed_files_is_measured_with_both_revisions_code(repository
     assert (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("damage", "said"),

@@ -41,6 +41,7 @@ def zipped(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("kind", ["folder", "the runs themselves", "address", "archive"])
 def test_a_baseline_elsewhere_is_compared_with(moved: tuple[Bench, Path], kind: str) -> None:
@@ -85,6 +86,7 @@ def test_what_cannot_be_read_is_one_sentence_before_anything_is_measured(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_without_a_comparison_it_is_refused(moved: tuple[Bench, Path]) -> None:
     done = moved[0].bench(f"--baseline={moved[1]}")
     assert done.returncode == 4

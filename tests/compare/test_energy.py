@@ -106,6 +106,7 @@ def test_more_energy_is_said_and_fails_no_run_unless_asked(old: Bench) -> None: 
     assert " less" in less.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "play", "said"),
@@ -139,6 +140,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(
 HELLO = ("-k", "hello-hello")
 
 
+@pytest.mark.slow
 def test_a_run_that_measured_no_energy_says_so_last(old: Bench) -> None:  # noqa: F811
     done = old.bench("--energy", *HELLO, few=False)
     assert done.returncode == 0, done.stdout

@@ -108,6 +108,7 @@ def test_runs_of_two_gpus_have_no_history_in_common(tmp_path: Path) -> None:
         load(tmp_path / "c-gpu")
 
 
+@pytest.mark.slow
 def test_a_damaged_night_is_named_and_left_out(tmp_path: Path) -> None:
     folder = record(tmp_path / "a-gpu", np.ones((12, CASES)))
     names = sorted(path.name for path in folder.iterdir())

@@ -107,6 +107,7 @@ def test_a_baseline_without_usable_samples_is_no_baseline(checkout: Bench) -> No
     assert "NOTHING WAS COMPARED (--benchmark-compare): no GPU case of the" in last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [("--require-baseline",), ("--fail-on", "unsure")])
 def test_a_rule_without_a_comparison_is_refused(recorded: Bench, option: tuple[str, ...]) -> None:
     done = recorded.bench(*option)

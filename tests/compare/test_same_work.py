@@ -216,6 +216,7 @@ def test_a_case_that_cannot_be_recorded_is_unknown_and_no_error(monkeypatch: pyt
     assert "it cannot be recorded (Expected `str` of length <= 2000" in difference(found, found).words
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(("gpu", "controls"), [("nvidia-h200", 831), ("nvidia-h100-80gb-hbm3", 872)])
 def test_the_committed_baselines_still_have_their_controls(gpu: str, controls: int) -> None:

@@ -53,6 +53,7 @@ def test_a_run_that_recorded_its_decisions_is_not_decided_again(run: RunRecord, 
     assert (list(found.past), found.notes, found.missing) == ([baseline[0]], ["a note"], ["x"])
 
 
+@pytest.mark.slow
 def test_an_older_run_keeps_its_words_and_figures_only_where_they_agree(
     run: RunRecord, baseline: list[RunRecord]
 ) -> None:
@@ -65,6 +66,7 @@ def test_an_older_run_keeps_its_words_and_figures_only_where_they_agree(
     assert sum(each.processes > 0 for each in found.values()) == len(found) - 1
 
 
+@pytest.mark.slow
 def test_each_gpu_of_a_run_decides_about_its_own_cases() -> None:
     two = read_run(ROOT / "bench/recordings/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
     found = against_baseline(two, read_runs(BASELINES / "nvidia-h100-80gb-hbm3"))
@@ -74,6 +76,7 @@ def test_each_gpu_of_a_run_decides_about_its_own_cases() -> None:
     assert [int(effect[1]) > 300 for effect in effects if effect] == [True, True]
 
 
+@pytest.mark.slow
 def test_a_slower_case_needs_its_processes(run: RunRecord, baseline: list[RunRecord]) -> None:
     for processes, verdict in ((1, Verdict.UNSURE), (5, Verdict.SLOWER)):
         cases = {**run.cases, CASE: slowed(run.cases[CASE], 1.05, processes)}
@@ -83,6 +86,7 @@ def test_a_slower_case_needs_its_processes(run: RunRecord, baseline: list[RunRec
         assert decision.ratio == pytest.approx(1.05, abs=0.01)
 
 
+@pytest.mark.slow
 def test_of_a_disturbed_case_the_fresh_process_counts(run: RunRecord, baseline: list[RunRecord]) -> None:
     timed = run.cases[CASE]
     facts = replace(timed.facts, other_processes=("python (pid 12)",))

@@ -102,6 +102,7 @@ def test_a_run_is_replayed_against_other_gpus() -> None:
 LIBRARIES = ("matmul-cublas-vendor-1024x1024x1024-float32", "matmul-cublas-vendor-4096x4096x4096-float32")
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("kept", "said"),

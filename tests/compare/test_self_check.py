@@ -43,6 +43,7 @@ def test_every_kernel_can_be_made_to_wait() -> None:
         delayed("int main() { }")
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("source", sorted(KERNELS))
 def test_a_kernel_that_waits_compiles(source: str) -> None:
@@ -59,6 +60,7 @@ def test_a_source_that_is_not_utf_8_is_delayed_as_any_other(tmp_path: Path, monk
         assert b"// gr\xf6\xdfe\n" in write_delayed(source).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.exclusive
 @pytest.mark.parametrize("variant", ["naive", "tiled"])

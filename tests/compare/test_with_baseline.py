@@ -28,6 +28,7 @@ SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 NAIVE = "matmul-naive-8x8-128x128x128-float32"
 
 
+@pytest.mark.slow
 def test_without_a_baseline_one_line_says_how_to_make_one(checkout: Bench) -> None:
     done = checkout.bench("--benchmark-compare")
     assert done.returncode == 0
@@ -98,6 +99,7 @@ def test_what_else_may_slow_a_case_makes_it_unsure(recorded: Bench, play: dict[s
     assert re.search(rf"{NAIVE}: unsure: .*{said}", done.stdout)
 
 
+@pytest.mark.slow
 def test_what_a_reader_of_times_must_know_is_told_and_saved(recorded: Bench) -> None:
     done = recorded.bench("--benchmark-compare", remarks=["persistence mode is off"])
     assert re.search(r"^persistence mode is off$", done.stdout, re.MULTILINE)
@@ -105,6 +107,7 @@ def test_what_a_reader_of_times_must_know_is_told_and_saved(recorded: Bench) -> 
     assert saved["machine_info"]["gpu"]["remarks"] == ["persistence mode is off"]
 
 
+@pytest.mark.slow
 def test_what_others_disturbed_is_measured_again(recorded: Bench) -> None:
     done = recorded.bench("--benchmark-compare", others={NAIVE: 1})
     assert done.returncode == 0
@@ -210,6 +213,7 @@ def test_a_reference_that_is_not_there_is_said(tmp_path: Path, chosen: str) -> N
         find_runs(chosen, tmp_path, tmp_path / "baselines", "a-gpu", "GPU-1")
 
 
+@pytest.mark.slow
 def test_a_broken_baseline_stops_the_run_with_one_sentence(checkout: Bench) -> None:
     checkout.baseline.mkdir(parents=True)
     (checkout.baseline / "0001_cut.json").write_text('{"benchmarks": [')
@@ -245,6 +249,7 @@ def test_pytest_benchmarks_own_options_keep_working(checkout: Bench) -> None:
     assert "Rounds" not in disabled.stdout
 
 
+@pytest.mark.slow
 def test_holds_that_timed_out_are_told(checkout: Bench) -> None:
     done = checkout.bench("-k", "matmul-tiled-8x8-128x128x128-float32", *SEVEN_ROUNDS, timeouts=1)
     assert "7 samples were thrown away and taken again, because the hold ran into its limit" in done.stdout
@@ -283,6 +288,7 @@ def test_a_process_effect_raises_an_alarm_of_its_own_and_accuses_no_kernel(check
     assert re.search(r"12 slower, \d+ same\n", done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(("drift", "said"), [(1.1, "17 slower"), (0.9, "17 faster")])
 def test_the_same_machine_code_is_never_called_slower_or_faster(recorded: Bench, drift: float, said: str) -> None:
@@ -298,12 +304,14 @@ def test_the_same_machine_code_is_never_called_slower_or_faster(recorded: Bench,
     assert said in again.stdout
 
 
+@pytest.mark.slow
 def test_a_kernel_that_fails_when_measured_again_fails_its_case(recorded: Bench) -> None:
     done = recorded.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, breaks_again=["matmul-naive-8x8"])
     assert done.returncode == 1
     assert "measured again in a fresh process: matmul-naive-8x8-128x128x128-float32: the kernel failed" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_gives_no_verdicts_and_leaves_whole_files(recorded: Bench) -> None:
     done = recorded.bench(
         "--benchmark-compare", "--benchmark-save=cut", interrupt="matmul-tiled-8x8-128x128x128-float32"

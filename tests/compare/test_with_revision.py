@@ -238,6 +238,7 @@ def test_what_cannot_be_is_one_sentence(old: Bench, args: tuple[str, ...], messa
     assert old.saved == before
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("damage", "message"),
@@ -276,6 +277,7 @@ def test_a_shallow_clone_says_so(old: Bench, tmp_path: Path) -> None:
 # Real kernels
 
 
+@pytest.mark.slow
 def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
     """A declaration that is read back launches what this revision would."""
     commit = find_commit("HEAD", old.folder)
@@ -295,6 +297,7 @@ def test_every_case_is_declared_as_this_code_knows_it(old: Bench) -> None:
             assert filled == [(value.dtype, value.item()) for value in case.arguments(own, at)]
 
 
+@pytest.mark.slow
 def test_a_kernel_of_another_shape_is_told(old: Bench) -> None:
     own = own_identity(find_case(FAMILIES, NAIVE))
     tree = checkout(find_commit("HEAD", old.folder), "HEAD", project(old))

@@ -314,6 +314,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_said_in_a_run_and_no_driver_speaks_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(DECLARED)
     (tmp_path / "right.cu").write_text(KERNEL.format(bound="", out="", body="y[i] = f * x[i];"))

@@ -237,6 +237,7 @@ def run_pytest(folder: Path, *arguments: str) -> str:
     return run_module(command, folder, environment, seconds=600).stdout
 
 
+@pytest.mark.slow
 def test_tests_that_only_compile_come_last(checkout: Path) -> None:
     listed = run_pytest(checkout, "--collect-only", "-q", "-k", "copy")
     tests = [line for line in listed.splitlines() if "::" in line]
@@ -246,6 +247,7 @@ def test_tests_that_only_compile_come_last(checkout: Path) -> None:
     assert only == sorted(only)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_kernel_that_does_not_compile_fails_its_own_tests_alone(checkout: Path, workers: str) -> None:

@@ -61,6 +61,7 @@ def test_an_index_of_32_bits_is_noticed(
     assert wanted in said(software, build, source)
 
 
+@pytest.mark.slow
 def test_afterwards_the_device_is_as_before(software: Worker) -> None:
     build = build_of("matvec", "naive")
     assert said(software, build, ROOT / "kernels" / build.source) == ""

@@ -69,6 +69,7 @@ def is_right(case: Case, kernel: Kernel, seed: int = 1) -> None:
             assert compare(outcome.results[name], right.reference, right.bound) is None, name
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("case", ON_DEVICE, ids=lambda case: case.id)
 def test_every_result_is_right_on_the_software_device(software: Worker, case: Case) -> None:
     image = compile_build(case.build, software.call(describe_device).target)

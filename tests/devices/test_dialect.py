@@ -100,6 +100,7 @@ def compile_line(folder: Path, line: str) -> None:
     compile_written(source, {}, Target("sm_75", str(softcuda.stand_in(softcuda.cache_folder()))))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("line", "named"),
     [

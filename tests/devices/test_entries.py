@@ -80,6 +80,7 @@ def target(request: pytest.FixtureRequest) -> Target:
     return TARGETS[request.param]()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
 def test_every_kernel_runs_by_its_name(child: Worker, folder: Path, checked: bool) -> None:
     info = child.call(describe_device)
@@ -93,6 +94,7 @@ def test_every_kernel_runs_by_its_name(child: Worker, folder: Path, checked: boo
         assert np.frombuffer(left, kind).tolist() == wanted, name
 
 
+@pytest.mark.once
 @EACH_TARGET
 def test_symbols_are_kernels_of_the_image_and_are_found_again_in_the_cache(
     folder: Path, target: Target, monkeypatch: pytest.MonkeyPatch
@@ -121,6 +123,7 @@ def sections(image: bytes) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_the_machine_code_is_that_of_kernels_that_nobody_asked_for(folder: Path, arch: str) -> None:
     """The same instances, made by explicit instantiation, in a file without the table."""
@@ -142,6 +145,7 @@ def test_the_machine_code_is_that_of_kernels_that_nobody_asked_for(folder: Path,
     assert {name: named[name] for name in same} == {name: plain[name] for name in same}
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @EACH_TARGET
 def test_images_are_the_same_in_every_checkout(
@@ -206,6 +210,7 @@ def test_a_wrong_name_is_one_sentence(folder: Path, target: Target, name: str) -
     assert "warpwatch-" not in str(caught.value).partition("\n")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "known"),
@@ -237,6 +242,7 @@ def test_a_wrong_name_in_a_file_that_uses_a_macro_of_ours_is_one_sentence(
     assert "BLOCK_X" not in str(caught.value).replace("-DBLOCK_X=128", "")
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @EACH_TARGET
 def test_a_file_that_is_wrong_itself_is_named_with_its_line(folder: Path, target: Target) -> None:
@@ -247,6 +253,7 @@ def test_a_file_that_is_wrong_itself_is_named_with_its_line(folder: Path, target
     assert str(caught.value).startswith("csrc/broken.cu does not compile\n")
 
 
+@pytest.mark.slow
 def test_a_finding_in_a_named_kernel_names_the_users_line(folder: Path) -> None:
     source = folder / "csrc/racy.cu"
     source.write_text('#include "racy.h"\nextern "C" __global__ void one(int* x) { body(x); }\n')

@@ -23,6 +23,7 @@ def test_a_lock_is_refused_while_another_is_held_unless_both_are_shared(
     os.close(second)
 
 
+@pytest.mark.slow
 def test_a_lock_is_waited_for_until_the_limit(tmp_path: Path) -> None:
     first, second = (open_lock_file(tmp_path / "lock") for _ in range(2))
     refusals: list[float] = []

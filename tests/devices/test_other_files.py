@@ -54,6 +54,7 @@ def test_a_mistake_in_a_header_is_named(tmp_path: Path, target: Target) -> None:
         compile_build(build_in(tmp_path, "twice.cuh", "twice"), target)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("source", ["scale.cuh", "all.cu"])
 def test_macros_may_have_the_names_of_a_templates_parameters(tmp_path: Path, source: str, target: Target) -> None:
     """In the file itself or in one that it includes; the file's other macros are still there."""
@@ -66,6 +67,7 @@ def test_macros_may_have_the_names_of_a_templates_parameters(tmp_path: Path, sou
     assert entries(compile_build(build, target).path.read_bytes()) == ["_Z5scaleIfLj8ELi4EEvPT_PKS0_"]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("use", "seen"),
     [

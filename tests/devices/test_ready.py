@@ -83,6 +83,7 @@ def test_an_image_for_the_software_device_runs_there_and_nowhere_else(folder: Pa
         code_image(code[:-1], "made", software())
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("kind", "make_target", "said"),
     [

@@ -57,6 +57,7 @@ def test_the_software_device_runs_kernels_of_any_folder(checkout: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_host_runs_kernels_of_any_folder(checkout: Path) -> None:
     assert "result    right" in run(checkout, "-m", "warpwatch", "run", "transpose-serial-host-17x33-float32")
 
@@ -74,6 +75,7 @@ def test_nvcc_compiles_kernels_of_any_folder_to_the_same_code(checkout: Path) ->
     assert run(checkout, "-c", code).strip() == here.image_hash
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("program")
 def test_nvcc_finds_headers_in_other_folders_of_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))

@@ -86,6 +86,7 @@ def machine_code(cubin: bytes) -> dict[str, bytes]:
     return {name.removeprefix(".text."): code for name, code in named if name.startswith(".text.")}
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_the_machine_code_is_that_of_each_build_by_itself(arch: str) -> None:

@@ -105,6 +105,7 @@ def test_errors_arrive_as_what_they_are_with_their_traceback(child: Worker) -> N
     assert "in stumble" in "\n".join(caught.value.__notes__)
 
 
+@pytest.mark.slow
 def test_silence_ends_at_the_limit(child: Worker) -> None:
     child.settings = Settings(launch_timeout=0.3)
     child.call(add, 1, 1)
@@ -216,6 +217,7 @@ def test_endless(device, pytestconfig):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.exclusive
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
@@ -252,6 +254,7 @@ def test_a_kernel_that_crashes_fails_alone(child: Worker, tmp_path: Path) -> Non
     assert np.array_equal(product, expected(CASE, inputs)["C"].reference)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(("descriptor", "name"), [(1, "out"), (2, "err")])
 def test_what_a_call_prints_is_printed_here_after_it_plain_and_limited(
@@ -282,6 +285,7 @@ def test_what_python_and_c_keep_in_buffers_is_printed_with_its_call(
     assert capsys.readouterr().out == "by C\n"
 
 
+@pytest.mark.slow
 def test_the_last_words_of_a_process_are_printed(child: Worker, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DeviceError, match="died: SIGABRT"):
         child.call(die_with_words)
@@ -341,6 +345,7 @@ def test_a_process_that_cannot_open_the_device_is_replaced_and_the_call_says_why
     assert child.call(describe_device).name
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_before_the_first_call_is_an_error(failing_first: Worker) -> None:
     failing_first.start()
     with pytest.raises(DeviceError, match="died: exit status 3"):
@@ -348,6 +353,7 @@ def test_a_process_that_ends_before_the_first_call_is_an_error(failing_first: Wo
     assert failing_first.call(add, 1, 2) == 3
 
 
+@pytest.mark.slow
 def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(child: Worker) -> None:
     first = child.call(os.getpid)
     child.start_spares(2)
@@ -369,6 +375,7 @@ def test_loaded_processes_are_taken_before_new_ones_and_end_with_the_worker(chil
     assert (child.spares, child.child) == (0, None)
 
 
+@pytest.mark.slow
 def test_processes_that_do_not_end_by_themselves_are_killed_together(child: Worker) -> None:
     child.open_spares(2, ignore_sigterm)
     child.await_spares()
@@ -391,6 +398,7 @@ def test_the_next_process_may_be_called_while_the_last_one_ends(child: Worker) -
     assert not Path(f"/proc/{last}").exists()
 
 
+@pytest.mark.slow
 def test_a_process_ends_also_where_what_runs_meanwhile_fails(child: Worker) -> None:
     last = child.call(os.getpid)
     with pytest.raises(ZeroDivisionError):
@@ -399,6 +407,7 @@ def test_a_process_ends_also_where_what_runs_meanwhile_fails(child: Worker) -> N
     assert child.call(os.getpid) != last
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("awaited", [True, False])
 def test_a_spare_process_that_fails_is_replaced(failing_first: Worker, awaited: bool) -> None:
     failing_first.open_spares(1, os.getpid)

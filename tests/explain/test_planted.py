@@ -39,7 +39,6 @@ def codes(tmp_path_factory: pytest.TempPathFactory) -> Codes:
     return {name: (sides[0][name], sides[1][name]) for name in EXPECTED}
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_planted_fault_is_named_as_the_cause(codes: Codes, name: str) -> None:
     found = explain(*codes[name], ARCH, Verdict.SLOWER)

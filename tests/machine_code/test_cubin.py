@@ -59,6 +59,7 @@ def test_needs_are_those_that_ptxas_tells(tmp_path: Path, arch: str, capability:
     assert (told["tile"][2], told["local"][1]) == (1200, 120)
 
 
+@pytest.mark.slow
 def test_an_initial_value_is_data_and_no_code(tmp_path: Path) -> None:
     cubins = [
         read_cubin(compiled(tmp_path, "sm_90", KERNELS.replace("factor = 2", f"factor = {value}"))[0], Capability(9, 0))

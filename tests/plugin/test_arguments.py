@@ -34,6 +34,7 @@ def test_a_number_of_rounds_is_an_integer_above_0(text: str) -> None:
         positive_integer(text)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("command", COMMANDS)
 def test_both_commands_refuse_it_in_one_line(command: str) -> None:
     done = run_module((*COMMANDS[command], "--launch-timeout=nan"), ROOT, os.environ, seconds=100)

@@ -58,6 +58,7 @@ def test_without_kernels_it_adds_nothing_and_leaves_the_names_of_options_to_othe
     assert "device:" not in done.stdout
 
 
+@pytest.mark.slow
 def test_without_kernels_help_names_the_option_that_names_them_and_no_other(tmp_path: Path) -> None:
     said = run_pytest(tmp_path, "--help").stdout
     assert "--warpwatch-kernels=PACKAGE" in said
@@ -65,6 +66,7 @@ def test_without_kernels_help_names_the_option_that_names_them_and_no_other(tmp_
     assert "--warpwatch-self-check" not in said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("what", ["--markers", "--fixtures"])
 def test_without_kernels_there_is_no_mark_and_no_fixture_of_ours(tmp_path: Path, what: str) -> None:
     done = run_pytest(tmp_path, what)
@@ -73,6 +75,7 @@ def test_without_kernels_there_is_no_mark_and_no_fixture_of_ours(tmp_path: Path,
     assert "mark.cases" not in done.stdout
 
 
+@pytest.mark.slow
 def test_without_kernels_it_imports_seven_small_modules(tmp_path: Path) -> None:
     """Compare what is imported with and without it; the time varies with the machine, and this does not."""
 
@@ -84,6 +87,7 @@ def test_without_kernels_it_imports_seven_small_modules(tmp_path: Path) -> None:
     assert imported("-p", "warpwatch.plugin") - without == LIGHT
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("how", ["table", "setting", "command line", "options"])
 def test_with_kernels_it_has_its_options_wherever_they_are_named(tmp_path: Path, how: str) -> None:
@@ -96,6 +100,7 @@ def test_with_kernels_it_has_its_options_wherever_they_are_named(tmp_path: Path,
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_table_above_pytests_root_counts_and_one_beyond_a_project_does_not(tmp_path: Path) -> None:
     declare(tmp_path)
     (tmp_path / "tests").mkdir()
@@ -109,6 +114,7 @@ def test_a_table_above_pytests_root_counts_and_one_beyond_a_project_does_not(tmp
     assert "fixture 'project' not found" in run_pytest(tmp_path / "tests").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(("has_kernels", "timeout"), [(False, None), (True, "4")])
 def test_the_idle_threads_of_numpy_sleep_where_there_are_kernels(

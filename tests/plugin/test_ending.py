@@ -52,6 +52,7 @@ def test_few_cases_have_a_table_and_a_new_gpu_the_command_for_its_baseline(unkno
     assert "times of" not in done.stdout
 
 
+@pytest.mark.slow
 def test_many_cases_have_a_line_that_says_where_their_times_are(unknown: Bench) -> None:
     done = unknown.bench(*MANY, few=False)
     assert TABLE not in done.stdout

@@ -51,6 +51,7 @@ def run(tmp_path: Path, old: str, new: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_lines_of_a_kernel_are_shown_with_their_controls_and_are_no_commands(tmp_path: Path) -> None:
     shown = run(tmp_path, "{", f"{{ {PRINT} return;")
     assert re.search(r"^: :stop-commands::x\n\\x1b\]0;title\\x07 of \d+$", shown, re.M), shown
@@ -70,6 +71,7 @@ def test_a_kernel_that_prints_without_end_does_not_fill_the_log(tmp_path: Path) 
     assert len(shown) < 100_000
 
 
+@pytest.mark.slow
 def test_a_compilers_message_steers_no_terminal(tmp_path: Path) -> None:
     shown = run(tmp_path, "{", "{ \x1b]0;title\x07 \u202e no_such_name;")
     assert "no_such_name" in shown
@@ -121,6 +123,7 @@ def test_what_tests_are_given_is_one_short_line_for_hypothesis() -> None:
         assert len(repr(each)) < 100
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.usefixtures("_ci")
 def test_hypothesis_shows_the_wrong_element_and_the_command_that_repeats_it(tmp_path: Path) -> None:
@@ -135,6 +138,7 @@ def test_hypothesis_shows_the_wrong_element_and_the_command_that_repeats_it(tmp_
     assert "result    WRONG" in repeated.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("caught", ["BaseException", "Exception, pytest.fail.Exception"])
 def test_a_test_that_catches_what_check_raises_fails_all_the_same(tmp_path: Path, caught: str) -> None:

@@ -63,6 +63,7 @@ def passed(folder: Path, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("where", ["conftest.py", "tests/conftest.py"])
 @pytest.mark.parametrize("workers", ["-n0", "-n1"])
@@ -79,6 +80,7 @@ def test_a_repository_keeps_its_own_options(tmp_path: Path, where: str, workers:
     assert "Same as --warpwatch-device" not in said
 
 
+@pytest.mark.slow
 def test_every_option_has_its_short_name_where_it_is_free(tmp_path: Path) -> None:
     declare(tmp_path)
     said = passed(tmp_path, "--help")
@@ -97,6 +99,7 @@ def test_the_value_of_a_short_option_is_not_taken_for_a_path(tmp_path: Path) -> 
         assert "1 passed" in passed(tmp_path, name, "none", "--chip=cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("free", [True, False])
 def test_a_printed_command_names_options_that_work_there(tmp_path: Path, free: bool) -> None:
@@ -146,6 +149,7 @@ def test_a_wrong_mark_is_a_sentence(tmp_path: Path, mark: str, fixtures: str, sa
     assert said in sentence
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(("fixture", "said"), [("check", "needs cases or builds"), ("case", "needs cases or builds")])
 def test_a_mark_that_is_missing_is_a_sentence(tmp_path: Path, fixture: str, said: str) -> None:

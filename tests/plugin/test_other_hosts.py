@@ -68,6 +68,7 @@ def test_tests_are_found_there_by_their_place_in_the_checkout(here: Bench) -> No
     assert " passed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("change", ["edited", "added", "committed"])
 def test_a_checkout_in_another_state_is_refused(here: Bench, change: str) -> None:

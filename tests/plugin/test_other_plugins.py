@@ -74,6 +74,7 @@ def test_revisions_are_compared_side_by_side(checkout: Bench) -> None:
     assert "2 same, 14 identical" in said
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("options", "message"),

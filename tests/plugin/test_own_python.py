@@ -78,6 +78,7 @@ def run(folder: Path, *args: str) -> CompletedProcess[str]:
     return run_pytest(folder, "-q", "--device=software", "--benchmark-max-time=0.05", *args)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("leaves", "said"),
@@ -125,6 +126,7 @@ def test_a_slow_reference_is_named_once_and_computed_once(tmp_path: Path, monkey
     assert "scale-plain-64-700-float32 is wrong" in changed.stdout  # a constant that the reference reaches
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("file", ["perf/__init__.py", "conftest.py", "test_own.py"])
 @pytest.mark.parametrize("leaves", ["os._exit(0)", "sys.exit(0)"])

@@ -80,6 +80,7 @@ def test_a_wrong_result_is_at_its_kernel(tmp_path: Path) -> None:
     assert re.search(r"copy-naive-256-\d+-float32 is wrong in 1 of \d+ elements; worst \w+\[\d+\] = ", sarif[2])
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("edit", "kind"),
@@ -164,6 +165,7 @@ def test_an_error_is_of_its_kind_whatever_it_says(error: Exception, kind: str, m
     assert fault.place.message.startswith(message)
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_said_before_anything_runs(tmp_path: Path) -> None:
     declare(tmp_path)
     (tmp_path / "test_one.py").write_text(TEST)

@@ -66,6 +66,7 @@ def assert_stopped(done: subprocess.CompletedProcess[str], cause: str) -> None:
     assert "skipped" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @needs_gxx
 @pytest.mark.parametrize("args", [(), ("-q",), ("-n2",)], ids=" ".join)

@@ -65,6 +65,7 @@ def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench, model: 
     assert len(run.cases) == 17
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @MODELS
 @pytest.mark.parametrize(
@@ -111,6 +112,7 @@ def test_what_cannot_be_shared_is_refused(checkout: Bench, options: tuple[str, .
     assert message in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @MODELS
 def test_a_gpu_of_another_model_is_refused(checkout: Bench, model: str) -> None:

@@ -48,6 +48,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
     assert "passed" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_disk_without_space_for_the_run_is_refused_before_anything_is_measured(judged: Bench) -> None:
     done = judged.bench("--benchmark-compare", file_limit_at_start=20_000)
     assert done.returncode == 4
@@ -71,6 +72,7 @@ def test_a_disk_that_fills_up_meanwhile_costs_the_files_alone(judged: Bench) -> 
     assert not list((judged.folder / ".benchmarks").rglob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_without_space_for_anything_there_is_still_a_verdict(judged: Bench) -> None:
     done = judged.bench(
         "--benchmark-compare", "--junitxml=none.xml", seed=94, file_limit=100, slower={"matmul-naive-8x8": 1.2}
@@ -83,6 +85,7 @@ def test_without_space_for_anything_there_is_still_a_verdict(judged: Bench) -> N
     assert "generated xml file" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_self_check_that_cannot_be_saved_is_told(judged: Bench) -> None:
     done = judged.bench("--self-check", file_limit=100)
     assert done.returncode == 1

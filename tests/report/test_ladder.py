@@ -55,6 +55,7 @@ def test_tables_are_made_of_runs_of_the_same_work() -> None:
     assert same_work([replace(runs[0], cases=changed), *runs[1:]]) == runs[1:]
 
 
+@pytest.mark.slow
 def test_runs_of_some_cases_have_the_tables_of_those() -> None:
     run = committed()[-1]
 

@@ -311,6 +311,7 @@ def test_a_check_takes_less_than_it_saves(project: Project) -> None:
     assert min(times) < 0.05  # 10 ms, of which two calls of git take most
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("needed", ["a header", "a folder of headers"])
 def test_a_case_that_lacks_a_submodule_makes_the_run_red(tmp_path: Path, needed: str) -> None:

@@ -335,6 +335,7 @@ def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:
     assert "| variant | block | 128x128x128 | 256x256x256 |" in text
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("folder", [path for path in BASELINES.glob("*") if path.is_dir()], ids=lambda path: path.name)
 def test_a_committed_baseline_is_one_that_promote_would_take(folder: Path) -> None:
     saved = read_runs(folder)

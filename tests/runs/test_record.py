@@ -46,6 +46,7 @@ def untyped(document: Mapping[str, Any]) -> Iterator[str]:
         yield from part.keys() - {each.name for each in fields(kind)} - OLD
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("folder", ["nvidia-h200", "nvidia-h100-80gb-hbm3"])
 def test_all_that_committed_runs_hold_has_a_type(folder: str) -> None:

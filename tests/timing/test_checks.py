@@ -126,7 +126,6 @@ def test_the_neighbour_that_shares_their_operands_is_right_and_saved(alone: Ran)
     assert alone.saved == {TILED}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("block", FAULTS, ids=NAMES.get)
 def test_a_pair_whose_new_side_is_wrong_fails(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
     new, _ = paired
@@ -135,7 +134,6 @@ def test_a_pair_whose_new_side_is_wrong_fails(paired: tuple[Ran, Ran], block: tu
     assert new.saved == set()
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("block", [block for block in FAULTS if block != (32, 32)], ids=NAMES.get)
 def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
     """A write past the end is found only by a build with checks, which the other revision's side does not have."""
@@ -153,6 +151,7 @@ def serial(file: Path, case: Case, old: str, new: str) -> Path:
     return compile_written(file, case.build.all_macros, None).path
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("launches", [1, 2])
 def test_a_serial_kernel_that_no_longer_writes_is_found(tmp_path: Path, launches: int) -> None:
@@ -190,6 +189,7 @@ def test_lines_that_are_missing_later_are_found(software: Worker, tmp_path: Path
         software.call(sampling.finish, None)
 
 
+@pytest.mark.slow
 def test_one_case_by_hand_is_checked_in_the_same_way(fresh: Bench) -> None:
     plant(fresh.folder)
     path = fresh.folder / "kernels" / "transpose" / "naive.cu"

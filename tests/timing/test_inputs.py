@@ -313,6 +313,7 @@ def say_gpu_clock() -> None:
     gpu().info = replace(gpu().info, has_gpu_clock=True)
 
 
+@pytest.mark.slow
 def test_nothing_begins_beside_a_kernel_that_prints(worker: Worker) -> None:
     prepare(worker, SMALL)
     worker.call(say_gpu_clock)

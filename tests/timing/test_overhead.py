@@ -69,6 +69,7 @@ def test_a_saved_share_is_the_kernels() -> None:
     assert entries[0]["extra_info"]["share"] == pytest.approx(ratio)
 
 
+@pytest.mark.slow
 def test_tables_show_times_as_they_were_read_and_rates_of_the_kernels() -> None:
     run = read_runs(BASELINES / "nvidia-h200")[-1]
     assert kernel_times([run]) == medians([run])  # a run of before the overhead was recorded

@@ -397,6 +397,7 @@ def test_whole_runs_on_unchanged_code_call_nothing_slower(world: World, side_by_
     assert counts[Verdict.UNSURE] < (0.02 if side_by_side else 0.05) * 10 * CASES
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("world", "large", "middle", "small"), [(quiet, 1.03, 1.05, 1.10), (drifting, 1.03, 1.05, 1.10)]
 )
