@@ -301,3 +301,39 @@ def test_annotations_are_as_many_as_the_host_shows_and_the_others_are_counted() 
     assert len([line for line in lines if line.startswith("::error ")]) == 10
     assert len([line for line in lines if line.startswith("::warning ")]) == 3
     assert lines[-1] == "15 more of level error are in warpwatch-result.json: GitHub shows 10 of a step"
+
+
+@pytest.mark.parametrize(
+    ("program", "note"),
+    [("diff", "machine code was not compared: the last line"), ("pytest", "ended with exit status 2")],
+)
+def test_a_program_that_leaves_nothing_makes_the_job_red(
+    tmp_path: Path, calls: list[list[str]], monkeypatch: pytest.MonkeyPatch, program: str, note: str
+) -> None:
+    run = ci._run
+
+    def fail(job: ci.Job, command: list[str]) -> tuple[int, str]:
+        return (2, "the last line") if program in command else run(job, command)
+
+    monkeypatch.setattr(ci, "_run", fail)
+    monkeypatch.setattr(ci, "why_no_gpu", lambda: "there is no GPU")
+    results = tmp_path / "results"
+    assert ci.run(find_project(ROOT), **arguments("ci", "--against=HEAD", f"--results={results}")) == 1
+    result = read_result(results / NAME)
+    assert result.failed
+    assert any(note in each for each in result.notes)
+
+
+def test_failed_tests_alone_make_the_job_red(
+    tmp_path: Path, calls: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ci._run
+
+    def fail(job: ci.Job, command: list[str]) -> tuple[int, str]:
+        status, last = run(job, command)
+        return (1 if command[0] == "pytest" else status), last
+
+    monkeypatch.setattr(ci, "_run", fail)
+    monkeypatch.setattr(ci, "why_no_gpu", lambda: "there is no GPU")
+    assert ci.run(find_project(ROOT), **arguments("ci", f"--results={tmp_path}")) == 1
+    assert read_result(tmp_path / NAME).failed

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.code_changes import change, difference, kernel
 from warpwatch.cli.diff import GATES, exceeded, markdown_of, unknown
-from warpwatch.compare.code_difference import Kernel
+from warpwatch.compare.code_difference import Kernel, State
 
 EVERY = tuple(GATES)
 
@@ -54,3 +54,10 @@ def test_nothing_in_a_message_becomes_html() -> None:
 def test_no_build_at_all_is_said_without_a_gate_too() -> None:
     (said,) = unknown([], ())
     assert said.startswith("no build was compared")
+
+
+@pytest.mark.parametrize("state", [State.NEW, State.GONE, State.TOO_NEW])
+def test_a_gate_where_no_build_has_two_sides_is_not_green(state: State) -> None:
+    build = replace(change(None, kernel()), state=state)
+    assert unknown([build], EVERY) == ["no build was compared"]
+    assert unknown([build], ()) == []

@@ -1,4 +1,4 @@
-"""Tests that the sides of a pair take turns: which is loaded first changes from process to process."""
+"""Tests what changes from process to process of a pair: which side is loaded first, and that the first one checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.side_by_side import Plan
 
 
-def test_the_side_that_is_loaded_first_changes_from_process_to_process() -> None:
+def test_the_first_process_checks_and_the_side_that_is_loaded_first_changes() -> None:
     plans: list[Plan] = []
 
     def call(function: object, *given: Any) -> PairSamples:
@@ -29,3 +29,4 @@ def test_the_side_that_is_loaded_first_changes_from_process_to_process() -> None
     for process in range(4):
         pair.take(process)
     assert [plan.swap for plan in plans] == [False, True, False, True]
+    assert [plan.check for plan in plans] == [True, False, False, False]

@@ -8,7 +8,7 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.machine import POISON
+from warpwatch.devices.machine import POISON, poison_of
 from warpwatch.devices.mismatch import PIECE, PIECES_A_THREAD, Mismatch, compare, explain
 from warpwatch.devices.references import LINE
 
@@ -85,3 +85,15 @@ def test_lines_of_text_are_compared_too() -> None:
     case = find_case(FAMILIES, "hello-hello-5x5-1-none")
     mismatch = mismatch_of(np.array(["a", "c"]), np.array(["a", "b"]), 0.0)
     assert "line[1] = c, expected b, off by" in explain(case, LINE, mismatch, "")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_poison_is_not_the_nan_that_is_expected(dtype: str) -> None:
+    nan = np.array([1, np.nan], dtype)
+    assert compare(nan, nan.astype(np.float64), 0.0, special=True) is None
+    word = poison_of(nan.itemsize)
+    unwritten = np.resize(np.array([word, word], np.uint32).view(dtype), 2)
+    unwritten[0] = 1
+    mismatch = compare(unwritten, nan.astype(np.float64), 0.0, special=True)
+    assert mismatch
+    assert (mismatch.wrong, mismatch.unwritten) == (1, 1)

@@ -46,6 +46,12 @@ def test_a_planted_fault_is_named_as_the_cause(codes: Codes, name: str) -> None:
     assert found.likely.rule == EXPECTED[name], [cause for _, cause in found.causes]
 
 
+def test_registers_that_are_spilled_are_told_from_arrays(codes: Codes) -> None:
+    likely = explain(*codes["spills"], ARCH, Verdict.SLOWER).likely
+    assert likely
+    assert likely.sentence.startswith("registers are spilled: local memory of a thread")
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_fault_that_is_gone_is_named_as_the_cause_of_a_gain(codes: Codes, name: str) -> None:

@@ -59,6 +59,22 @@ def test_needs_are_those_that_ptxas_tells(tmp_path: Path, arch: str, capability:
     assert (told["tile"][2], told["local"][1]) == (1200, 120)
 
 
+def test_local_memory_is_that_of_the_functions_which_a_kernel_calls_too(tmp_path: Path) -> None:
+    text = """
+__device__ __noinline__ float sum(const float* b, int n)
+{
+    float s[100];
+    for (int i = 0; i < 100; i++)
+        s[i] = b[i * n];
+    return s[n % 100] + s[n % 7];
+}
+extern "C" __global__ void outer(float* b, int n) { b[0] = sum(b, n); }
+"""
+    cubin = read_cubin(compiled(tmp_path, "sm_90", text)[0], Capability(9, 0))
+    assert cubin
+    assert cubin.kernels["outer"].local_bytes >= 400
+
+
 @pytest.mark.slow
 def test_an_initial_value_is_data_and_no_code(tmp_path: Path) -> None:
     cubins = [

@@ -297,6 +297,17 @@ def test_objections_have_a_word_to_allow_them(tmp_path: Path, change: dict[str, 
     assert word in objections(runs(tmp_path, document(a=1e-6), document(a=1e-6) | change), [])
 
 
+def test_runs_of_other_cases_are_no_baseline_together(tmp_path: Path) -> None:
+    assert "partial" in objections(runs(tmp_path, document(a=1e-6), document(b=1e-6)), [])
+
+
+def test_runs_under_another_setting_than_the_baseline_are_an_objection(tmp_path: Path) -> None:
+    gpu = {"slug": "a-gpu", "cache": "cold"}
+    old, new = ({"machine_info": {"gpu": {**gpu, "driver": driver}}} for driver in ("580.1", "590.2"))
+    both = runs(tmp_path, document(a=1e-6) | old, document(a=1e-6) | new)
+    assert "mixed" in objections(both[1:], both[:1])
+
+
 def test_changes_count_cases_and_show_the_largest_first(tmp_path: Path) -> None:
     old, new = runs(tmp_path, document(a=1e-6, b=1e-6, c=1e-6), document(b=1.1e-6, c=0.8e-6, d=1e-6))
     text = changes([old], [new])

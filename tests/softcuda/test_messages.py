@@ -18,6 +18,7 @@ template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const 
 }
 __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int later> __device__ __forceinline__ void wait() { asm volatile("cp.async.wait_group %0;" ::"n"(later)); }
+__constant__ int factors[4];
 """
 KERNEL = """#include "copies.h"
 extern "C" __global__ void kernel(int* out)
@@ -61,6 +62,10 @@ SAID = {
     "a copy across the end": (
         lines("copy<16>(tile + 4 * t, out + 4 * t);", "commit();", "wait<0>();"),
         r"thread \(31, 0\) .* reads 16 bytes \(asynchronous copy\) at 0x\w+, 8 bytes across the end of out",
+    ),
+    "what kernels may not write": (
+        "const_cast<int*>(factors)[t & 3] = 1;",
+        r"write to constant memory in kernel\n  kernel\.cu:6: .* of factors",
     ),
     "a wait one stage short": (
         "for (int i = 0; i < 3; ++i) {\n    copy<4>(tile + 32 * i + t, out + t);\n    commit();\n}\n"
