@@ -200,7 +200,9 @@ def test_a_wrong_kernel_is_red_and_its_file_is_named_from_the_top_of_the_checkou
 
 def record_of(*, timing: bool) -> bytes:
     """Return the record of a run whose tests passed; where it was timed, a case is slower."""
-    tests: list[dict[str, Any]] = [{"id": "test_x.py::test_x", "outcome": "passed"}]
+    tests: list[dict[str, Any]] = [
+        {"id": f"test_x.py::test_x[{CASE}]", "outcome": "passed", "case": CASE, "launched": True}
+    ]
     about: dict[str, Any] = {"version": 1, "tests": tests}
     if timing:
         figures = {"before": 1e-6, "after": 2e-6, "ratio": 2.0, "low": 1.9, "high": 2.1, "floor": 0.01, "processes": 3}
@@ -317,11 +319,11 @@ def test_a_program_that_leaves_nothing_makes_the_job_red(
 
     monkeypatch.setattr(ci, "_run", fail)
     monkeypatch.setattr(ci, "why_no_gpu", lambda: "there is no GPU")
-    results = tmp_path / "results"
-    assert ci.run(find_project(ROOT), **arguments("ci", "--against=HEAD", f"--results={results}")) == 1
-    result = read_result(results / NAME)
-    assert result.failed
-    assert any(note in each for each in result.notes)
+    words = arguments("ci", "--against=HEAD", f"--results={tmp_path}")
+    assert ci.run(find_project(ROOT), **words) == 1
+    assert any(note in each for each in read_result(tmp_path / NAME).notes)
+    monkeypatch.setattr(ci, "_run", run)
+    assert ci.run(find_project(ROOT), **words) == 0
 
 
 def test_failed_tests_alone_make_the_job_red(
