@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
+from warpwatch.devices.transfer import send
 from warpwatch.devices.worker import CLEAN_UP_SECONDS, Kernel, Worker, describe_device, launch
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
@@ -67,6 +69,20 @@ def fail(error: Exception) -> None:
 
 def stumble() -> None:
     dict[str, int]()["a key that is not there"]
+
+
+def chatter() -> None:
+    """Send an answer that nobody asked for."""
+    send(Connection(os.dup(int(sys.argv[1]))), 99, ("never mind", None))
+
+
+@pytest.mark.slow
+def test_an_answer_to_another_question_is_an_error(child: Worker) -> None:
+    first = child.call(os.getpid)
+    with pytest.raises(DeviceError, match="gave answer 99 to question 2") as caught:
+        child.call(chatter)
+    assert caught.value.lost
+    assert child.call(os.getpid) != first
 
 
 def test_calls_run_in_one_other_process_which_leaves_ctrl_c_to_its_parent(child: Worker) -> None:

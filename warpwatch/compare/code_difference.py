@@ -200,7 +200,7 @@ class CodeDifference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     commit: str
     tree: str
     architectures: tuple[str, ...]
-    notes: tuple[str, ...] = ()  # of no version so far
+    notes: tuple[str, ...] = ()  # always empty; readers of format 1 expect it
     counts: dict[str, dict[State, int]]
     builds: tuple[BuildChange, ...]
     failures: tuple[str, ...] = ()
@@ -325,7 +325,9 @@ def compare_build(name: str, arch: str, old: Side | None, new: Side | None, *, d
     if same and not besides:
         return change(state=State.IDENTICAL)
     state = State.DIFFERENT if old else State.NEW
-    before, after = (_read(side, capability, disassemble=disassemble) for side in (old, new))
+    before, after = (_read(side, capability, disassemble=False) for side in (old, new))
+    if disassemble and before and after and before.kernels != after.kernels:  # it takes a third of a second each
+        before, after = (_read(side, capability, disassemble=True) for side in (old, new))
     if not before or not after:
         return change(state=state, notes=besides if same else (*besides, NO_CODE))
     pairs = [KernelChange(entry=e, old=a, new=b) for e, (a, b) in paired(before.kernels, after.kernels).items()]

@@ -66,12 +66,13 @@ def receive(connection: Connection) -> tuple[Any, Callable[[], Any]]:
 def serve(connection: Connection, answer: Callable[[Any, Callable[[], Any]], object]) -> None:
     """Say that this process is ready, and answer each question of its parent until that hangs up.
 
-    The stages of this process are named there meanwhile.
+    An answer has the number of its question. The stages of this process are named to the parent meanwhile.
     """
-    send(connection, None, (None, None))
+    send(connection, 0, (None, None))
     _parents[:] = [connection]
     while True:
-        send(connection, None, answer(*receive(connection)))
+        (number, *question), contents = receive(connection)
+        send(connection, number, answer(question, contents))
 
 
 @dataclass(frozen=True, kw_only=True)

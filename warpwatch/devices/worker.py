@@ -88,7 +88,7 @@ class Child:
     ``printed``: what it has printed on stdout and on stderr, by the file descriptor that this is read from.
     ``stage_seconds``: what a stage of the declaration's Python may take. ``waiting``: is called each second with the
     stage that an answer is waited for. ``opened``: whether it has opened the device, None where it has not been asked
-    to. ``stages``: those that run, by number.
+    to. ``questions``: how many were asked. ``stages``: those that run, by number.
     """
 
     process: subprocess.Popen[bytes]
@@ -97,11 +97,13 @@ class Child:
     stage_seconds: float
     waiting: Callable[[Stage], object] = lambda stage: None
     opened: bool | None = None
+    questions: int = 0
     stages: dict[int, Stage] = field(default_factory=dict)
 
     def ask(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         """Send a call of ``function``, of a module's top level. Raises OSError where the child has ended."""
-        send(self.connection, (function.__module__, function.__qualname__), (args, kwargs))
+        self.questions += 1
+        send(self.connection, (self.questions, function.__module__, function.__qualname__), (args, kwargs))
 
     def begin(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         """Ask for what opens the device, without waiting for it; ``has_opened`` does, and sees whether it has ended."""
@@ -115,24 +117,30 @@ class Child:
         self.opened = self.answer(seconds)[1] is None
         return self.opened
 
-    def answer(self, seconds: float) -> tuple[Any, Exception | None]:
+    def answer(self, seconds: float, question: int | None = None) -> tuple[Any, Exception | None]:
         """Return what a call returned in the child, and the exception that it raised.
 
-        Raises DeviceError with ``lost`` where no answer comes within ``seconds``; EOFError or ConnectionError where the
-        child has ended.
+        ``question``: its number, if it is not the last one. Raises DeviceError with ``lost`` where no answer comes
+        within ``seconds``, or that to another question, as where the declaration's Python forks and both processes
+        answer; EOFError or ConnectionError where the child has ended.
         """
+        wanted = self.questions if question is None else question
         try:
-            value, error = self._await_answer(seconds)()
+            number, contents = self._await_answer(seconds)
+            value, error = contents()
         finally:
-            for number, (name, printed) in self.printed.items():
-                self._read(number)
+            for descriptor, (name, printed) in self.printed.items():
+                self._read(descriptor)
                 if text := printed.take():
                     print(text, end="", file=getattr(sys, name), flush=True)
+        if number != wanted:
+            answered = f"the process in which kernels run gave answer {number} to question {wanted}"
+            raise DeviceError(f"{answered}; process killed", lost=True)
         return value, error
 
     def await_start(self, seconds: float) -> None:
         """Wait until the child is ready. Raises DeviceError where it does not start, otherwise as ``answer``."""
-        _, failure = self.answer(seconds)
+        _, failure = self.answer(seconds, question=0)
         if failure:
             raise DeviceError(f"the process in which kernels run does not start: {failure}", lost=True)
 
@@ -152,8 +160,8 @@ class Child:
         """The stage that began first of those that have not ended, or None."""
         return min(self.stages.values(), key=lambda stage: stage.since, default=None)
 
-    def _await_answer(self, seconds: float) -> Callable[[], Any]:
-        """Return what unpacks the next message that is no stage's.
+    def _await_answer(self, seconds: float) -> tuple[int, Callable[[], Any]]:
+        """Return the number of the next answer, and what unpacks it.
 
         The time of stages does not count; each has its own limit.
         """
@@ -161,10 +169,10 @@ class Child:
         while True:
             begin, stage = time.monotonic(), self._oldest
             if self._has_message(1.0 if stage else max(0.0, latest - begin)):
-                stage_of_message, contents = receive(self.connection)
-                if stage_of_message is None:
-                    return contents
-                number, text, share = stage_of_message
+                head, contents = receive(self.connection)
+                if isinstance(head, int):
+                    return head, contents
+                number, text, share = head
                 self.stages.pop(number, None)
                 if text:
                     self.stages[number] = Stage(text=text, limit=share * self.stage_seconds)
@@ -377,7 +385,8 @@ class Worker:
 
         They load their modules, and leave the GPU alone: processes that open it at the same time wait for each other.
         """
-        self._spares += [self._launch(gpu_seen=True) for _ in range(count)]
+        for _ in range(count):
+            self._spares.append(self._launch(gpu_seen=True))
 
     def open_spares(self, count: int, get_ready: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
         """Have spare children, which later ones are taken from, open the device, without waiting for them.
@@ -386,9 +395,10 @@ class Worker:
         start a child and to open the device takes a second, which passes here while there is nothing to measure.
         """
         loaded = [spare for spare in self._spares if spare.opened is None][:count]
-        new = [self._launch() for _ in range(count - len(loaded))]
-        self._spares += new
-        for spare in (*loaded, *new):
+        for _ in range(count - len(loaded)):
+            loaded.append(self._launch())
+            self._spares.append(loaded[-1])
+        for spare in loaded:
             spare.begin(get_ready, *args, **kwargs)
 
     def await_spares(self) -> None:

@@ -145,7 +145,7 @@ class BenchPlugin:
     def _prepare(self, cases: Iterable[Case], names: Iterable[str] = ()) -> None:
         """Describe the device, make sure that results can be saved, and find what to compare with.
 
-        ``names``: ids of tests that have no case, because their declaration has a mistake.
+        ``names``: ids of the tests, also of those that have no case because their declaration has a mistake.
         """
         run, config = self.run, self.config
         run.cases = {case.id: case for case in cases}

@@ -27,13 +27,12 @@ UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 
 def check_name(revision: str) -> None:
     """Raise BadRevision for what cannot be a revision, whatever git knows. Its messages begin with the revision."""
-    is_wrong = {
-        f"{revision!r} names no revision: give a commit, a branch or a tag, such as main": not revision.strip(),
-        f"{revision}: git knows no such revision here: none begins with '-'": revision.startswith("-"),
-        f"{revision!r} names no revision: none holds a zero byte": "\0" in revision,
-    }
-    if messages := [why for why, wrong in is_wrong.items() if wrong]:
-        raise BadRevision(messages[0])
+    if not revision.strip():
+        raise BadRevision(f"{revision!r} names no revision: give a commit, a branch or a tag, such as main")
+    if revision.startswith("-"):
+        raise BadRevision(f"{revision}: git knows no such revision here: none begins with '-'")
+    if "\0" in revision:
+        raise BadRevision(f"{revision!r} names no revision: none holds a zero byte")
 
 
 def find_commit(revision: str, root: Path) -> str:

@@ -153,16 +153,18 @@ class Reading:
         assert process.stdin
         with contextlib.suppress(OSError), process.stdin as pipe:  # it has ended: its status says why
             pipe.write(arch.encode())
-        ended = self._isolated.has_ended(self._latest - time.monotonic())
+        ended = self._isolated.has_ended(self._latest - time.monotonic(), self._is_full)
         self._isolated.end()
-        printed, written = (os.fstat(file.fileno()).st_size for file in (self._printed, self._output))
-        if max(printed, written) >= MOST_BYTES:
+        if self._is_full():
             return f"(it writes more than {MOST_BYTES >> 20} MiB; process killed)"
         if not ended:
             return f"(no answer within {EXPORT_SECONDS:g} s; process killed)"
-        self._printed.seek(max(0, printed - 4096))
+        self._printed.seek(max(0, os.fstat(self._printed.fileno()).st_size - 4096))
         last = last_line(self._printed.read()) or f"it ended with status {process.returncode}"
         return f"by this code ({last})" if process.returncode else ""
+
+    def _is_full(self) -> bool:
+        return max(os.fstat(file.fileno()).st_size for file in (self._printed, self._output)) >= MOST_BYTES
 
     def stop(self) -> None:
         """End the process, if it still runs, and remove its files."""

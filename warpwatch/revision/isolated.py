@@ -12,13 +12,13 @@ import ctypes
 import os
 import re
 import runpy
-import select
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +28,7 @@ KEPT = re.compile(
     r"PATH|LD_LIBRARY_PATH|LANG|LC_\w+|NVCC|CXX|NVIDIA_TF32_OVERRIDE"
     r"|(CUDA|CUBLAS|CUDNN|CUPY|TORCH|PYTORCH|TRITON|OMP|MKL|OPENBLAS|SOFTCUDA)_\w+"
 )
+POLL_SECONDS = 0.02  # between two looks at a process that is waited for
 SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)  # names of variables that are never kept
 # Linux's numbers, the same for all processors but Alpha.
 PR_SET_NO_NEW_PRIVS = 38
@@ -73,10 +74,17 @@ class Isolated:
             self._home.cleanup()
             raise
 
-    def has_ended(self, seconds: float) -> bool:
-        """Wait until the process ends, for so long, and return whether it has. It is not reaped."""
-        with open(os.pidfd_open(self.process.pid), "rb") as process:
-            return bool(select.select([process], [], [], max(0, seconds))[0])
+    def has_ended(self, seconds: float, is_enough: Callable[[], bool]) -> bool:
+        """Wait until the process ends, for so long or until there ``is_enough``; return whether it has ended.
+
+        It is not reaped: its number stays its group's.
+        """
+        latest = time.monotonic() + seconds
+        while not (ended := os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)):
+            if time.monotonic() > latest or is_enough():
+                break
+            time.sleep(POLL_SECONDS)
+        return ended is not None
 
     def end(self) -> None:
         """Kill what still runs of the process group, and remove its home folder."""

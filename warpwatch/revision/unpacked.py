@@ -63,10 +63,12 @@ class _Unpacking:
     """
 
     def __init__(self, commit: str, revision: str, project: Project) -> None:
-        """Find out where the project lies in its repository."""
+        """Find out where the project lies in its repository. Raises BadRevision."""
         self.commit, self.revision, self.project = commit, revision, project
         asked = ("--show-prefix", "--show-toplevel", "--absolute-git-dir")
         there = git(revision, project.root, "rev-parse", *asked)
+        if there.returncode:
+            raise BadRevision(f"{revision}: {project.root} is not a git checkout ({message(there)})")
         self.prefix, top, folder = os.fsdecode(there.stdout).removesuffix("\n").split("\n")
         self.top, self.git = Path(top), Path(folder)
 

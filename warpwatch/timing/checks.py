@@ -182,7 +182,8 @@ def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
     """Compare the whole of small results, or the first, last and some random rows of a large one."""
     case, rows, right = loaded.case, shared.rows, shared.right
     if right is None:  # another process had computed them
-        right = material(case, reference=True).right or {}
+        right = material(case, reference=True).right
+    assert right is not None
     results = {array.name: array.read_sample(rows) for array in loaded.results}
     mismatches = compare_all(results, right, rows).items()
     return [explain(case, name, mismatch, _again(case), notes=loaded.notes) for name, mismatch in mismatches]

@@ -72,8 +72,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     if names_benchmark(config, setting_of(config).root):
         with contextlib.suppress(DeviceError):
             gpus = number_of_gpus()
-    alone = gpus == 1 or value_of(config, "self-check")
-    return (0 if alone or not model_of_all() else gpus) if gpus else None
+    if not gpus:
+        return None
+    alone = gpus == 1 or value_of(config, "self-check") or not model_of_all()
+    return 0 if alone else gpus
 
 
 @pytest.hookimpl(optionalhook=True)
