@@ -11,10 +11,10 @@ import pytest
 import warpwatch as ww
 from tests.catalogue.changed import own_case, own_family
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.by_name import takes
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import Expected, expected
+from warpwatch.catalogue.named_arguments import takes
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import dot_share
 

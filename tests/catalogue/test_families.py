@@ -10,10 +10,10 @@ import pytest
 
 from kernels import FAMILIES
 from tests.project import ROOT
-from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case, find_case, make_case
 from warpwatch.catalogue.corners import edge_cases
 from warpwatch.catalogue.launches import Owner
+from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.selection import builds, omitted_cases, tested_cases, timed_cases
 from warpwatch.catalogue.variants import Configuration

@@ -13,11 +13,11 @@ import warpwatch as ww
 from kernels import FAMILIES
 from tests.catalogue.changed import own_family
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.by_name import BadFunction
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.elements import numpy_type, unit_roundoff
 from warpwatch.catalogue.expected import expected as expected_part
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
+from warpwatch.catalogue.named_arguments import BadFunction
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.tolerance import Result, Rule, dot_share, product
 from warpwatch.catalogue.validation import problems

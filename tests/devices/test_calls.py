@@ -14,7 +14,7 @@ from kernels import FAMILIES
 from kernels.conv2d import cudnn
 from kernels.conv2d.cudnn import CUDNN
 from kernels.matmul.cublas import CUBLAS
-from warpwatch.catalogue import by_name, calls
+from warpwatch.catalogue import calls, named_arguments
 from warpwatch.catalogue.calls import CallError, DeviceArray, SharedLibrary
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.launches import Capability
@@ -100,7 +100,7 @@ def convolve() -> None:
         for i, array in enumerate(CASE.arrays, 1)
     }
     assert CASE.variant.call
-    by_name.call(CASE.variant.call.prepare, CASE.given | arrays | {"stream": 4})()
+    named_arguments.call(CASE.variant.call.prepare, CASE.given | arrays | {"stream": 4})()
 
 
 def test_cudnn_is_asked_for_our_convolution(install: Callable[[Library], Library]) -> None:
@@ -129,7 +129,7 @@ def multiply(x: int, n: int, stream: int) -> list[int]:
 def test_a_call_that_queues_at_once_has_the_same_values_for_each_sample() -> None:
     variant = ww.call("own", function=multiply)
     assert variant.call
-    queue = by_name.call(variant.call.prepare, {"x": 5, "n": 6, "stream": 7, "m": 8})
+    queue = named_arguments.call(variant.call.prepare, {"x": 5, "n": 6, "stream": 7, "m": 8})
     assert queue() == queue() == [5, 6, 7]
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from warpwatch.catalogue.argument_words import fill
 from warpwatch.catalogue.arrays import Array, CaseArray, Shape
-from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case, registered
 from warpwatch.catalogue.elements import C_TYPES, itemsize, numpy_type
 from warpwatch.catalogue.launches import Launch, Owner, Step, Work, three
+from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase, pick, print_short, read_sizes, size_name, split_id
 from warpwatch.catalogue.variants import Block, Configuration, Variant
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.arrays import CaseArray, DeclaredArray, Scalar, Shape
-from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.elements import C_TYPES, NONE, itemsize
 from warpwatch.catalogue.launches import Work
+from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import pick, print_short
 from warpwatch.catalogue.tolerance import Exact, Rule
 from warpwatch.catalogue.variants import Benchmarks, Variant

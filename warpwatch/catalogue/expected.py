@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, CaseArray, Part
-from warpwatch.catalogue.by_name import call, takes
 from warpwatch.catalogue.cases import Case, Checks, first_fault
 from warpwatch.catalogue.elements import is_float, numpy_type, wide
+from warpwatch.catalogue.named_arguments import call, takes
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.tolerance import Exact, Result, Rule
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray
-from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.threads import for_each
 

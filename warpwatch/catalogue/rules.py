@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, DeclaredArray, Role, Scalar, Shape
-from warpwatch.catalogue.by_name import asked_for, call
 from warpwatch.catalogue.calls import Call, PythonPackage
 from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, given_of
 from warpwatch.catalogue.declaration import LARGEST_SIZE, Family, arrays_of
@@ -27,6 +26,7 @@ from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, no_word, numpy
 from warpwatch.catalogue.expected import Expected, compute, expected, result_checks, rule_of
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.launches import Capability, Step, Work
+from warpwatch.catalogue.named_arguments import asked_for, call
 from warpwatch.catalogue.names import BadCase, size_name
 from warpwatch.catalogue.tolerance import DotError, Rule
 from warpwatch.catalogue.variants import Variant

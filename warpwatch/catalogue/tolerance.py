@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.elements import is_float, numpy_type, rounding_error, smallest_normal, unit_roundoff, wide
+from warpwatch.catalogue.named_arguments import BadFunction, call
 from warpwatch.catalogue.threads import for_each
 
 Length = str | int | Callable[..., int]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpwatch.catalogue.argument_words import BadArguments
-from warpwatch.catalogue.by_name import BadFunction, call
 from warpwatch.catalogue.cases import Checks, find_case, first_fault
 from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.named_arguments import BadFunction, call
 from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.catalogue.rules import COMPUTED_RULES, FAMILY_RULES, VARIANT_RULES, types
 from warpwatch.catalogue.variants import Variant

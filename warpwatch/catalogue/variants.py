@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.arrays import DeclaredArray, Shape
-from warpwatch.catalogue.by_name import takes
 from warpwatch.catalogue.calls import Call, PythonPackage, Queue, Requirement
 from warpwatch.catalogue.launches import Capability, Owner, Sizes, Step, read_capability
+from warpwatch.catalogue.named_arguments import takes
 from warpwatch.catalogue.names import print_short, size_name
 
 Block = tuple[int, ...]  # the size that an id calls the block (see Variant)

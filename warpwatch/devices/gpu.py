@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from warpwatch.catalogue import by_name
+from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.calls import CallError, DeviceArray
 from warpwatch.catalogue.cases import Case
@@ -213,7 +213,7 @@ class Device:
         }
         given = case.given | arrays | {"stream": int(self._stream.handle)}
         with self._errors_of_call(f"preparing {case.variant.name}"):
-            queue = by_name.call(case.variant.call.prepare, given)
+            queue = named_arguments.call(case.variant.call.prepare, given)
 
         def start() -> None:
             with self._errors_of_call(f"queueing {case.variant.name}"):

@@ -25,11 +25,11 @@ import numpy as np
 
 from warpwatch.catalogue import expected as rules
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Part
-from warpwatch.catalogue.by_name import BadFunction, asked_for, call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.expected import Expected, unlike_results
 from warpwatch.catalogue.function_digest import LOOKUP, NotFollowed, digest_of_source
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
+from warpwatch.catalogue.named_arguments import BadFunction, asked_for, call
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.compile.compiler import digest_of, kernel_cache, read_image
 from warpwatch.devices.transfer import stage

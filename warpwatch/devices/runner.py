@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, Role
-from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import no_word, word_of
+from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.arguments import Prepared, named_arguments, prepare_launches
 from warpwatch.devices.compile.builds import kernels_of, symbol_of

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from warpwatch.catalogue import by_name
+from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import TIMED_SEED
@@ -166,7 +166,7 @@ def _faults_of_lines(loaded: Loaded, shared: Shared) -> list[str]:
 def _wrong_lines(case: Case, got: Array, of_host: bool) -> list[str]:
     """Return the faults of the lines that were printed. ``of_host``: the host's own line is among them."""
     assert case.family.prints
-    lines = by_name.call(case.family.prints, case.given)
+    lines = named_arguments.call(case.family.prints, case.given)
     wanted = np.sort(np.array(lines if of_host else lines[1:]))
     if got.shape != wanted.shape:
         return [f"{case.id} printed {len(got):,} lines, not {len(wanted):,}"]

@@ -17,7 +17,7 @@ from itertools import chain
 
 import numpy as np
 
-from warpwatch.catalogue import by_name
+from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.arrays import ALL_ROWS, Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import TIMED_SEED
@@ -106,7 +106,7 @@ def _compared_rows(case: Case) -> Array | None:
 
     None means all of them.
     """
-    in_parts = by_name.takes(case.family.reference, "part")
+    in_parts = named_arguments.takes(case.family.reference, "part")
     if len(case.results) != 1 or case.results[0].size <= WHOLE_ELEMENTS or not in_parts:
         return None
     height = case.results[0].shape[0]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.named_arguments import call
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from warpwatch.catalogue import by_name
+from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.cases import Build, Case, given_of
 from warpwatch.devices.compile.compiler import (
     NVCC_FLAGS,
@@ -125,7 +125,7 @@ def returned_code(build: Build, arch: str) -> bytes:
     source = build.variant.source
     assert callable(source)
     given = given_of(build.configuration, build.dtype) | {"arch": arch}
-    code = by_name.call(source, given)
+    code = named_arguments.call(source, given)
     if not isinstance(code, bytes | str):
         raise TypeError(f"it returns {type(code).__name__}: give a cubin or PTX, as bytes")
     return code.encode() if isinstance(code, str) else code

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-from warpwatch.catalogue.by_name import call
 from warpwatch.catalogue.calls import Driver, Requirement
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import sound
 from warpwatch.catalogue.variants import Variant

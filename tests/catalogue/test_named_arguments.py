@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.by_name import BadFunction, asked_for, call, takes
+from warpwatch.catalogue.named_arguments import BadFunction, asked_for, call, takes
 
 GIVEN = {"m": 2, "n": 3, "shape": (2, 3), "c": "own"}
 
