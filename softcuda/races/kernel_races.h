@@ -1,4 +1,5 @@
-// What is remembered of each 4 bytes that a kernel touches, and what a further access makes of it.
+// Finds races of two threads: what is remembered of each 4 bytes that a kernel touches, and whether a further access
+// races with it.
 #pragma once
 
 #include "checker.h"

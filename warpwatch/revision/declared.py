@@ -1,7 +1,8 @@
 """Declarations of another revision: its Python runs apart from ours, and what it says is checked.
 
-The revision's code runs with this user's rights, in a process of isolated.py, with little time and output. It is no
-sandbox (see SECURITY.md).
+It must not run in the process that gives the verdict: its modules have the names of ours, and it may change anything
+there. It runs with this user's rights, in a process of isolated.py, with little time and output. That is not a sandbox
+(see SECURITY.md).
 """
 
 from __future__ import annotations
