@@ -59,7 +59,7 @@ try:
 except BaseException as error:
     with contextlib.suppress(OSError):  # nobody waits for it any more
         failure = pickle.dumps((None, f"{type(error).__name__}: {error}"))
-        Connection(int(sys.argv[1])).send((None, failure, ()))  # as ``transfer.send`` does
+        Connection(int(sys.argv[1])).send((0, failure, ()))  # as ``transfer.serve`` does
     sys.exit(1)
 main()
 """
