@@ -33,6 +33,7 @@ NEEDED = 0.95  # share of the faults that must be noticed
 SOURCES = (".py", ".cpp", ".h")
 SECONDS = 900  # that the tests of one fault may take
 PYTEST = ("-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", "--no-header", "--tb=no")
+LIMIT = ("-o", "faulthandler_timeout=120", "-o", "faulthandler_exit_on_timeout=true")  # a test that hangs has noticed
 # Statuses of pytest that say of no test that it failed: interrupted, an error of its own, wrong usage, no test chosen.
 NO_ANSWER = (2, 3, 4, 5)
 
@@ -70,7 +71,7 @@ class Checkouts:
     def failure(self, root: Path, tests: str) -> str:
         """Return the name of the first test that fails, or nothing. Raises BadList where no test says anything."""
         chosen = [] if self.everything else ["-m", "not slow"]
-        command = [sys.executable, *PYTEST, *chosen, *tests.split()]
+        command = [sys.executable, *PYTEST, *LIMIT, *chosen, *tests.split()]
         try:
             done = subprocess.run(
                 command, cwd=root, env=environment(), capture_output=True, text=True, check=False, timeout=SECONDS,

@@ -147,3 +147,29 @@ def test_more_slower_cases_than_are_explained_are_told_so(monkeypatch: pytest.Mo
     Ending(run).explain(lambda done, total: None)
     said = [comparison.decisions[name].explanation for name in names]
     assert said == [TOO_MANY, *["not explained: the baseline does not say which commit it was made of"] * 2]
+
+
+def concluded(monkeypatch: pytest.MonkeyPatch, *, option: str = "", **stats: list[object]) -> list[str]:
+    """Return the last lines of a benchmark run of one case, which is compared with nothing."""
+    monkeypatch.setattr(Ending, "_wants_tables", lambda self: True)
+    monkeypatch.setattr(Ending, "_energies", lambda self: ((), ()))
+    monkeypatch.setattr(ending, "value_of", lambda config, name: [])
+    asked = SimpleNamespace(option=option, required=False, nothing="", advice=())
+    comparison = BaselineComparison()
+    config = SimpleNamespace(option=SimpleNamespace(collectonly=False))
+    selected = {"a"} if option else set[str]()
+    run = SimpleNamespace(comparison=comparison, asked=asked, selected=selected, missing=(), passed={}, config=config)
+    own, session = Ending(cast("Any", run)), cast("Any", SimpleNamespace(exitstatus=pytest.ExitCode.OK))
+    return own.conclude(session, pytest.ExitCode.OK, cast("Any", SimpleNamespace(stats=stats)))
+
+
+def test_a_run_that_compared_nothing_says_so_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    (words,) = concluded(monkeypatch, option="--against", passed=[object()])
+    assert words.startswith("NOTHING WAS COMPARED (--against): ")
+    assert concluded(monkeypatch, passed=[object()]) == []
+
+
+def test_a_run_whose_tests_were_all_skipped_says_so_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    (words,) = concluded(monkeypatch, skipped=[object(), object()])
+    assert words.startswith("NOTHING WAS TESTED: all 2 tests were skipped")
+    assert concluded(monkeypatch, skipped=[object()], passed=[object()]) == []

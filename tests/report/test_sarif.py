@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpwatch.report.sarif import document
-from warpwatch.runs.faults import Fault, merged, reported, sentence
+from warpwatch.runs.faults import Fault, Place, merged, reported, sentence
 
 RACE = """matmul-tiled-16x16-17x33x65-float32: the kernel failed: cuEventQuery failed: unspecified launch failure
 softcuda: race in matmul_tiled
@@ -73,3 +73,11 @@ def test_the_document_has_rules_and_paths_as_code_hosts_want_them() -> None:
 
 def test_no_fault_is_a_document_without_results() -> None:
     assert document([], Path("/home/me/repo"))["runs"][0]["results"] == []
+
+
+@pytest.mark.parametrize(("line", "shown"), [(0, 1), (1, 1), (28, 28)])
+def test_a_place_without_a_line_is_at_the_first_one(tmp_path: Path, line: int, shown: int) -> None:
+    fault = Fault(kind="race", place=Place(file="tiled.cu", line=line))
+    (run,) = document([(fault, ("test_x",))], tmp_path)["runs"]
+    (location,) = run["results"][0]["locations"]
+    assert location["physicalLocation"]["region"] == {"startLine": shown}
