@@ -51,6 +51,6 @@ class OtherKernel:
 
 def key(kernel: OtherKernel) -> tuple[object, ...]:
     """Return a key of the kernel's machine code, which cases of several shapes share."""
-    made = kernel.kernels
-    macros = (*sorted(made.macros.items()), *sorted(made.own_macros.items()))
-    return (kernel.code, made.source, made.entries, macros, made.flags, made.include)
+    kernels = kernel.kernels
+    macros = (*sorted(kernels.macros.items()), *sorted(kernels.own_macros.items()))
+    return (kernel.code, kernels.source, kernels.entries, macros, kernels.flags, kernels.include)

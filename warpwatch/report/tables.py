@@ -50,14 +50,15 @@ def summary(
         chosen = [(name, decision) for name, decision in decisions.items() if decision.verdict == verdict]
         chosen.sort(key=lambda pair: pair[1].ratio, reverse=verdict != Verdict.FASTER)
         lists[verdict] = [
-            [f"{name}: {sentence(each)}", *[f"    {each.explanation}"] * bool(each.explanation)]
+            [f"{name}: {sentence(each)}", *([f"    {each.explanation}"] if each.explanation else [])]
             for name, each in chosen
         ]
     lists[Verdict.NEW] = [[f"{name}: new"] for name, decision in decisions.items() if decision.verdict == Verdict.NEW]
     lines = [total] if total else []
     for verdict, cases in lists.items():
         lines += chain(*cases[:most])
-        lines += [f"... and {len(cases[most:])} more {verdict}{rest}"] * bool(most is not None and cases[most:])
+        if most is not None and cases[most:]:
+            lines.append(f"... and {len(cases[most:])} more {verdict}{rest}")
     reasons = Counter(decision.reason for decision in decisions.values() if decision.verdict == Verdict.INCOMPARABLE)
     return [*lines, *(f"{count} incomparable: {reason}" for reason, count in sorted(reasons.items()))]
 
@@ -117,12 +118,15 @@ def spreads(runs: Sequence[RunRecord]) -> list[str]:
         times = [statistics.median(each.samples) for each in timed]
         doubts = list(filter(None, (disturbance(each.facts) for each in timed)))
         why = f"; unsure: {doubts[-1]}, in {len(doubts)} of {len(timed)} runs" if doubts else ""
-        rows.append((not doubts, 100 * (1 - max(times) / min(times)), name, middle, why))
-    rows.sort()
-    widths, unsure = [-less for _, less, *_ in rows] or [0.0], sum(not certain for certain, *_ in rows)
+        rows.append((not doubts, 100 * (max(times) / min(times) - 1), name, middle, why))
+    rows.sort(key=lambda row: (row[0], -row[1], *row[2:]))
+    widths, unsure = [width for _, width, *_ in rows] or [0.0], sum(not certain for certain, *_ in rows)
     head = f"{len(rows)} cases in {len(runs)} processes, {unsure} of them unsure; spread between processes: "
     head += f"median {statistics.median(widths):.2f} %, widest {max(widths):.2f} %"
-    return [head, *(f"{1e6 * time:12,.2f} µs, spread {-less:6.2f} %  {name}{why}" for _, less, name, time, why in rows)]
+    return [
+        head,
+        *(f"{1e6 * time:12,.2f} µs, spread {width:6.2f} %  {name}{why}" for _, width, name, time, why in rows),
+    ]
 
 
 def tables(runs: Sequence[RunRecord], project: Project) -> str:

@@ -29,8 +29,8 @@ def objections(runs: Sequence[RunRecord], previous: Sequence[RunRecord]) -> dict
         for run in there.get(key, ())
     ]
     for run in runs:
-        found = [*_objections_to(run, runs[0]), *(("mixed", text) for text in _other_settings(run, runs[0], previous))]
-        sentences += [(word, f"{run.path}: {text}") for word, text in found]
+        mixed = (("mixed", text) for text in _other_settings(run, runs[0], previous))
+        sentences += [(word, f"{run.path}: {text}") for word, text in (*_objections_to(run, runs[0]), *mixed)]
     by_word = {word: [text for own, text in sentences if own == word] for word in WORDS}
     return {word: texts for word, texts in by_word.items() if texts}
 

@@ -148,13 +148,13 @@ class Shared:
         """
         host_memory.require(case, host_bytes(machine, case))
         require_memory(machine, case)
-        rows, made = _compared_rows(case), make(case, reference)
-        draws = [Draw(inputs=made.inputs, right=made.right)] if made.right and rows is None else []
+        rows, prepared = _compared_rows(case), make(case, reference)
+        draws = [Draw(inputs=prepared.inputs, right=prepared.right)] if prepared.right and rows is None else []
         if draws and (nothing := nothing_shown(case, draws)):
             raise WrongResult(f"{case.id}: {nothing}")
-        copies = tuple(upload(machine, case, made.inputs) for _ in range(_copies(case)))
+        copies = tuple(upload(machine, case, prepared.inputs) for _ in range(_copies(case)))
         digests = tuple(digests_of(copies[0]))
-        return cls(key=sharing_key(case), copies=copies, digests=digests, rows=rows, right=made.right)
+        return cls(key=sharing_key(case), copies=copies, digests=digests, rows=rows, right=prepared.right)
 
     def is_intact(self) -> bool:
         """Return whether inputs and their guard bands are as they were uploaded."""

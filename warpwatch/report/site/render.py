@@ -106,10 +106,10 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
         "families": {family.name: family.path for family in families},
         "pages_of": {entry.id: entry.page for entry in entries},
     }
-    made = {}
+    files = {}
     for path, template, page in pages:
         text = _environment().get_template(template).render(common, root="../" * path.count("/"), page=page)
-        made[path] = text.encode()
+        files[path] = text.encode()
     summary = Site(
         gpu=today.gpu.name or today.slug,
         commit=str(today.commit),
@@ -119,8 +119,8 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
     )
     times = [round(run.when.timestamp()) if run.when else None for run in material.nights]
     nights = _as_json({"t": times, "c": [str(run.commit) for run in material.nights]})
-    made |= {SUMMARY: summary.encoded(), "assets/nights.js": f"const NIGHTS = {nights};\n".encode()}
-    return made | {f"assets/{name}": _asset(name) for name in ASSETS}
+    files |= {SUMMARY: summary.encoded(), "assets/nights.js": f"const NIGHTS = {nights};\n".encode()}
+    return files | {f"assets/{name}": _asset(name) for name in ASSETS}
 
 
 def write_overview(folder: Path, wanted: int = 0) -> list[Site]:
@@ -184,12 +184,12 @@ def _asset(name: str) -> bytes:
 @functools.cache
 def _environment() -> jinja2.Environment:
     """Return the environment of all templates, each of which is compiled once."""
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: HERE.joinpath("templates", name).read_text(encoding="utf-8")),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    made.filters |= {**FORMATS, "json": _as_json, "said": figures_of}
-    return made
+    environment.filters |= {**FORMATS, "json": _as_json, "said": figures_of}
+    return environment
