@@ -17,8 +17,8 @@ import pytest
 from warpwatch.catalogue.project import BadProject, load_setting
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
+from warpwatch.devices import gpus
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.gpus import model_of_all
 from warpwatch.devices.transfer import Stage
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
@@ -82,7 +82,7 @@ def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
     _add_settings(config)
     take_over_tests(config)
     config.stash[CACHE_NOTES] = {}
-    config.stash[MODEL] = model_of_all() if is_first(config) and worker.settings.kind in ("auto", "gpu") else ""
+    config.stash[MODEL] = gpus.model_of_all() if is_first(config) and worker.settings.kind in ("auto", "gpu") else ""
     try:
         config.stash[PROJECT] = worker.project = project = load_setting(setting)
     except BadProject as error:
