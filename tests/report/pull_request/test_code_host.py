@@ -49,7 +49,7 @@ def test_a_pull_request_is_found_by_its_newest_commit(there: StandIn) -> None:
     assert host(there).find_pull_request(head="fork:fix", sha=SHA) == 9
     assert host(there).find_pull_request(head="fork:fix", sha="6" * 40) is None
     assert host(there).find_pull_request(head="fork:a branch&state=closed", sha=SHA) is None
-    with pytest.raises(Refused, match="is no commit: give all 40 characters"):
+    with pytest.raises(Refused, match="is not a full commit id: give all 40 characters"):
         host(there).find_pull_request(head="fork:fix", sha="5555")
 
 

@@ -101,7 +101,7 @@ class Host:
         name another one. Raises Refused.
         """
         if not re.fullmatch(r"[0-9a-f]{40}", sha):
-            raise Refused(f"{sha!r} is no commit: give all 40 characters")
+            raise Refused(f"{sha!r} is not a full commit id: give all 40 characters")
         query = urllib.parse.urlencode({"state": "open", "head": head, "per_page": 100})
         pulls = self._ask("GET", f"pulls?{query}", list[_Pull])
         return next((pull.number for pull in pulls if pull.head and pull.head.sha == sha), None)
