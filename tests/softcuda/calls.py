@@ -301,7 +301,7 @@ def run_groups(image: Path, entry: str, shape: tuple[int, int, int, int], given:
     """What a kernel makes of an array, or what is said of the launch.
 
     ``shape``: of a block, and how many there are; ``together``: whether the launch is a cooperative one, for which
-    PyCUDA has no call: so these are the driver's own.
+    PyCUDA has no call for this, so the driver's own are used.
     """
     driver, cuda = _driver(), ctypes.CDLL("libcuda.so.1")
     module, function = ctypes.c_void_p(), ctypes.c_void_p()

@@ -60,7 +60,7 @@ def test_a_variable_inside_a_loop_is_unset_in_every_turn(checked: Device) -> Non
 
 
 def test_an_unset_integer_leads_out_of_every_array(tmp_path: Path) -> None:
-    """In a process that has no other: in one with large arrays it may lead into another one."""
+    """In a process of its own: among other large arrays, the address may lie in one of them."""
     worker = Worker(PROJECT, Settings(kind="software"))
     device = Device(worker, tmp_path)
     image = device.image(f"{ENTRY} unset(int* out)\n{{\n    int i; if (out[0]) i = 3; out[i] = 1;\n}}\n")

@@ -341,7 +341,7 @@ def compare_build(name: str, arch: str, old: Side | None, new: Side | None, *, d
 
 
 def _notes(changed: Sequence[KernelChange], lacking: str) -> tuple[str, ...]:
-    """Say what the figures of kernels do not show. ``lacking``: why there are no instructions, if so."""
+    """Return notes on differences that the figures do not show. ``lacking``: why instructions are unknown, or empty."""
     launched = [pair.entry for pair in changed if pair.old and pair.new and pair.old.needs == pair.new.needs]
     scheduled = [
         pair.entry

@@ -1,4 +1,4 @@
-"""Says which kernels take more energy than those of another revision: decisions of the rule of times, on joules."""
+"""Lists kernels that take more energy than another revision's. The rule for times decides, on joules."""
 
 from __future__ import annotations
 

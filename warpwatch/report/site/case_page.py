@@ -23,7 +23,7 @@ MOST_BINS = 24
 WITHOUT_VERDICT = {
     FAILED: "It failed in this run, before it could be timed; the log of the run says how.",
     MISSING: "The baseline has it and this run, which is of every case, has not: it was renamed or taken away.",
-    HOST: "It runs on the host, where it is the measure of gains. No GPU runs it, so it has no verdict.",
+    HOST: "It runs on the host, and speed-ups are relative to it. No GPU runs it, so it has no verdict.",
     NOT_COMPARED: "There was nothing to compare it with.",
 }
 
