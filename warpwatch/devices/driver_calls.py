@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,6 +44,16 @@ class _Config(ctypes.Structure):
 def _check(status: int, failure: str) -> None:
     if status:
         raise DeviceError(f"{failure}: status {status}")
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def reset_persisting_cache() -> None:
+    """Make all lines of L2 that were to persist normal ones. Raises DeviceError."""
+    _check(_driver().cuCtxResetPersistingL2Cache(), "L2's persisting lines cannot be reset")
 
 
 class Module:
