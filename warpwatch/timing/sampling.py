@@ -21,6 +21,7 @@ from warpwatch.devices.runner import Loaded, captured_stdout, load, with_variabl
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers
 from warpwatch.timing.checks import (
+    check_fresh_launch,
     check_lines,
     check_on_other_poison,
     check_result,
@@ -132,7 +133,7 @@ def finish(kind: str, seconds: float | None = None) -> Accepted:
     """
     shared, first = state.shared, state.loaded[0]
     if not state.launched:  # no sample was taken, which would have been checked
-        check_result(first, shared)
+        check_fresh_launch(first, shared)
     if first.case.family.prints:
         if state.launched:
             check_lines([*state.launched.values()][-1], shared.sets[0], state.printed)

@@ -22,19 +22,10 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.runner import Loaded, launch_and_wait, load, load_with
+from warpwatch.devices.runner import Loaded, load, load_with
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers, sampling
-from warpwatch.timing.checks import (
-    check_lines,
-    check_on_other_poison,
-    check_result,
-    check_sample,
-    check_surroundings,
-    faults_of_lines,
-    late,
-    raise_all,
-)
+from warpwatch.timing.checks import check_fresh_launch, check_lines, check_result, check_sample
 from warpwatch.timing.inputs import Shared
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.probes import check_bandwidth
@@ -236,25 +227,12 @@ def _check_last_of_both(pairs: list[tuple[Loaded, Loaded]], shared: Shared) -> N
                 check_sample(loaded, shared, copy)
     for is_new in (True, False):
         with _blaming(is_new):
-            _check_alone(pairs[0][is_new], shared)
+            check_fresh_launch(pairs[0][is_new], shared)
     if spoilt:
         raise WrongResult(
             f"{case.id}: one of the two sides wrote outside its result while they were timed, and launched once more "
             "neither does"
         )
-
-
-def _check_alone(loaded: Loaded, shared: Shared) -> None:
-    """Launch once on poisoned results, narrow ones on each pattern, and check all. Raises as ``check_result``."""
-    given, said = shared.sets[0], late(loaded.case)
-    loaded.poison()
-    if loaded.case.family.prints:
-        raise_all(faults_of_lines(loaded, given), said)
-        return
-    launch_and_wait(loaded)
-    check_sample(loaded, shared, 0)
-    check_surroundings(loaded, given)
-    check_on_other_poison(loaded, shared, 0, said)
 
 
 def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
