@@ -170,7 +170,7 @@ def turns(scatter: float, monkeypatch: pytest.MonkeyPatch, plan: Plan = PLAN) ->
 
     monkeypatch.setattr(sampling, "sample_of", sample_of)
     monkeypatch.setattr(sampling, "timer_of", lambda kind: None)
-    monkeypatch.setattr(sampling, "prove", lambda: True)
+    monkeypatch.setattr(sampling, "prove", lambda blaming: True)
     pairs = side_by_side._take(cast("Any", [("old", "new")]), plan)
     assert len(taken) == 4 * (len(pairs.old) // 2)
     return len(pairs.old) // 2

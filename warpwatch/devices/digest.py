@@ -6,6 +6,7 @@ The arrays of a benchmark have up to 2 GB. On an H100 the digest of 1 GiB takes 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -25,6 +26,7 @@ MIX = 0x9E3779B97F4A7C15  # an odd number of 64 bits, which spreads 32 bits over
 PIECE_WORDS = 2**22  # of an array of the host, for one thread; even
 MOST_RANGES = 64  # of one launch; it has memory for as many
 RANGE_BYTES = 24  # a range and its sum, as digest.cu declares them
+QUEUE_BYTES, QUEUE_BLOCKS = 2**18, 528  # of a queue's memory; of its launches, which are of one size
 MOST_BLOCKS = 2048  # for one range: enough to fill any GPU; more would only add atomic additions to one address
 
 Range = tuple[int, int]  # an address and a number of bytes
@@ -57,21 +59,15 @@ def _table(ranges: Sequence[Range]) -> Array:
     return np.array([(*each, 0) for each in ranges], np.uint64)
 
 
-def _launcher(machine: Device, table: Array, address: int) -> Callable[[], None]:
-    """Return a function that starts the kernel for a table, of one or more ranges, that lies at an address."""
-    blocks = -(-int(table[:, 1].max()) // (4 * THREADS * WORDS_A_THREAD))
-    launch = Launch((min(MOST_BLOCKS, max(1, blocks)), len(table), 1), (THREADS, 1, 1))
-    return machine.launcher(_loaded(machine)[0], launch, (np.uint64(address),))
-
-
 def _of_device(machine: Device, ranges: Sequence[Range]) -> list[int]:
     """Return the sum of the mixed words of each range."""
-    _, address = _loaded(machine)
+    function, address = _loaded(machine)
     sums: list[int] = []
     for first in range(0, len(ranges), MOST_RANGES):
         table = _table(ranges[first : first + MOST_RANGES])
+        blocks = min(MOST_BLOCKS, max(1, -(-int(table[:, 1].max()) // (4 * THREADS * WORDS_A_THREAD))))
         machine.write(address, table)
-        _launcher(machine, table, address)()
+        machine.launcher(function, Launch((blocks, len(table), 1), (THREADS, 1, 1)), (np.uint64(address),))()
         machine.finish()
         machine.read(address, table)
         sums += table[:, 2].tolist()
@@ -79,41 +75,56 @@ def _of_device(machine: Device, ranges: Sequence[Range]) -> list[int]:
 
 
 class Queue:
-    """Digests of the same ranges at several moments, computed on a device's stream without waiting for any of them."""
+    """Digests of ranges at several moments, computed on a device's stream without waiting for any of them.
 
-    def __init__(self, device: Device, ranges: Sequence[Range], most: int) -> None:
-        """Make room for ``most`` moments between two calls of ``take``. Raises DeviceError."""
-        self._device, self._most, self._row = device, most, _table(ranges)
-        self._table = np.repeat(self._row[None], most, axis=0)
-        self._address = device.allocate(self._table.nbytes)
-        self._starts: list[Callable[[], None]] = []  # one for each moment that was ever used
-        self._used = 0
-        device.write(self._address, self._table)
+    There is one for a device: to prepare a launch takes as long as several launches.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device, self._address = device, device.allocate(QUEUE_BYTES)
+        self._launchers: dict[tuple[int, int], Callable[[], None]] = {}  # by address and number of ranges
+        self._sets: list[int] = []  # of the ranges whose digests were queued
+        self._size = self._count = 0
+
+    def begin(self, sets: Sequence[Sequence[Range]]) -> None:
+        """Forget everything, and take these sets of ranges, which are of one number. Raises DeviceError."""
+        table = np.array([_table(ranges) for ranges in sets])
+        self._count, self._size = len(sets[0]), table[0].nbytes
+        self._first = self._address + table.nbytes
+        self._most = (QUEUE_BYTES - table.nbytes) // self._size
+        self._sets.clear()
+        self._device.write(self._address, table)
 
     @property
     def room(self) -> int:
         """Number of moments that there still is room for."""
-        return self._most - self._used
+        return self._most - len(self._sets)
 
-    def add(self) -> None:
-        """Queue the digests of what the ranges hold when everything before has run."""
-        if self._used == len(self._starts):
-            place = self._address + self._used * self._row.nbytes
-            self._starts.append(_launcher(self._device, self._row, place))
-        self._starts[self._used]()
-        self._used += 1
+    def add(self, number: int) -> None:
+        """Queue the digests of what the ranges of a set, by its number, hold when everything before has run."""
+        place = self._first + len(self._sets) * self._size
+        key = (place, self._count)
+        if key not in self._launchers:
+            launch = Launch((QUEUE_BLOCKS, self._count, 1), (THREADS, 1, 1))
+            self._launchers[key] = self._device.launcher(_loaded(self._device)[0], launch, (np.uint64(place),))
+        self._device.copy(place, self._address + number * self._size, self._size)
+        self._launchers[key]()
+        self._sets.append(number)
 
-    def take(self) -> list[tuple[int, ...]]:
-        """Wait, return the digests of each moment, and begin anew."""
-        used, self._used = self._table[: self._used].copy(), 0
-        if used.size:
-            self._device.read(self._address, used)
-            self._device.write(self._address, self._table[: len(used)])
-        return [tuple(sums) for sums in used[:, :, 2].tolist()]
+    def take(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Wait, return the number of the set and the digests of each moment, and begin anew."""
+        tables = np.empty((len(self._sets), self._count, RANGE_BYTES // 8), np.uint64)
+        if self._sets:
+            self._device.read(self._first, tables)
+        taken = [(number, tuple(sums)) for number, sums in zip(self._sets, tables[:, :, 2].tolist(), strict=True)]
+        self._sets.clear()
+        return taken
 
-    def free(self) -> None:
-        """Give its memory back."""
-        self._device.free(self._address)
+
+@functools.lru_cache(maxsize=1)
+def queue_of(device: Device) -> Queue:
+    """Return a device's queue of digests."""
+    return Queue(device)
 
 
 def _of_host(machine: Machine, address: int, words: int) -> int:

@@ -60,7 +60,6 @@ USE_GPUS = frozenset(
     }
 )
 SEEDS = (TIMED_SEED, TIMED_SEED + 1)  # of the inputs that samples take in turn: what keeps a result shows it then
-SPARE = 1  # more copies of the arrays that memory must hold, for inputs that no launch has seen (probes.py)
 SHAPES_AHEAD = 2  # with one, large shapes were waited for, 0.1 to 0.2 s each (H100)
 MEMORY_FACTOR = 2  # something is made ahead where this many times the memory that it needs is available
 
@@ -125,7 +124,7 @@ def _copies(machine: Machine, case: Case) -> int:
         return COPIES
     sets = len(seeds_of(case))
     with contextlib.suppress(DeviceError):
-        machine.require(int((sets + SPARE) * case.array_bytes))
+        machine.require(sets * case.array_bytes)
         return sets
     return 1
 

@@ -2,10 +2,10 @@
 
 Samples take two sets of inputs in turn and start on poisoned results. A kernel may all the same keep more results than
 two, in variables of its module or in memory that is nobody's, or return early where its result is there already. So a
-few launches are timed in other ways, beside launches in the usual way, and may not differ clearly in time:
+few launches are timed in other ways, and may not differ clearly in time from the samples:
 
 - again: the same inputs as in the launch before, whose results are left where they are;
-- unseen: values that no launch has had before, in arrays of their own;
+- unseen: values that no launch has had before;
 - reset: variables of the module have the values that they had after loading.
 
 A time below what it takes to read the inputs from memory is not a result either.
@@ -13,7 +13,6 @@ A time below what it takes to read the inputs from memory is not a result either
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -22,22 +21,21 @@ import numpy as np
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.machine import DeviceError, GuardedArray, in_order
+from warpwatch.devices.machine import in_order
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.references import drawn
-from warpwatch.devices.runner import Loaded, upload
+from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
 from warpwatch.timing.checks import check_sample
-from warpwatch.timing.inputs import SMALL_BYTES, Shared
+from warpwatch.timing.inputs import Shared
 from warpwatch.timing.timer import GpuTimer
 
 USUAL = "usual"
-# Launches of each way: a first look, and more only where that shows a difference.
-ROUNDS, MORE_ROUNDS = 2, 10
+ROUNDS = 10  # of launches in each way, where the first launch in one differs from the samples
 # A way is clearly faster where its median is below this share of the other's: times of a GPU, and of the host, which
 # are those of the software device.
 CLEARLY, CLEARLY_ON_HOST = 0.8, 0.5
-DRAWN_BYTES = 2**16  # of inputs, up to which new ones are drawn; larger ones are rotated on the device
+DRAWN_BYTES = 2**20  # of inputs, up to which new ones are drawn; elements of larger ones are exchanged on the device
 KEEPS = "it keeps results from launch to launch: compute them in each"
 # What is said of a kernel by the way that differs.
 SAID = {
@@ -46,33 +44,30 @@ SAID = {
     "reset": f"where its __device__ variables are as after loading ({{}}, {{}} as its launches leave them): {KEEPS}",
 }
 Timed = Mapping[str, list[float]]  # seconds by way
-LoadOn = Callable[[tuple[GuardedArray, ...]], Loaded]
 
 
-def check_work(
-    copies: Sequence[Loaded],
-    shared: Shared,
-    load_on: LoadOn,
-    timer: GpuTimer,
-) -> None:
+def check_work(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer, usual: float | None) -> None:
     """Launch in each way, and raise WrongResult where one differs clearly in time. Raises DeviceError.
 
-    ``load_on``: loads the case on other arrays.
+    ``usual``: the median of samples, in seconds; None where it is not known.
     """
-    first, clearly = copies[0], CLEARLY if gpu().info.has_gpu_clock else CLEARLY_ON_HOST
-    with contextlib.ExitStack() as cleanup:
-        ways = _ways(first, shared, load_on, timer, cleanup)
-        times: Timed = {name: [] for name in ways}
-        for rounds, share in ((ROUNDS, (1 + clearly) / 2), (MORE_ROUNDS, clearly)):
-            for _ in range(rounds):
-                if len(copies) > 1:  # so that the next inputs are not those of the launch before
-                    _launch(copies[1], timer)
-                for name, launch in ways.items():
-                    times[name].append(launch())
-                check_sample(first, shared, 0)
-            if not (problem := _problem(times, share)):
-                return
-    raise WrongResult(f"{first.case.id} {problem}")
+    clearly = CLEARLY if gpu().info.has_gpu_clock else CLEARLY_ON_HOST
+    ways = _ways(copies, shared, timer)
+    if usual is not None:
+        _launch(copies[0], timer)
+        first = {name: [launch()] for name, launch in ways.items() if name != USUAL}
+        check_sample(copies[0], shared, 0)
+        if not _problem({USUAL: [usual], **first}, (1 + clearly) / 2):
+            return
+    times: Timed = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        if len(copies) > 1:  # so that the next inputs are not those of the launch before
+            _launch(copies[1], timer)
+        for name, launch in ways.items():
+            times[name].append(launch())
+        check_sample(copies[0], shared, 0)
+    if problem := _problem(times, clearly):
+        raise WrongResult(f"{copies[0].case.id} {problem}")
 
 
 def _launch(loaded: Loaded, timer: GpuTimer) -> float:
@@ -80,28 +75,20 @@ def _launch(loaded: Loaded, timer: GpuTimer) -> float:
     return timer.sample(loaded.start, in_order((loaded.poison, loaded.restore)))
 
 
-def _ways(
-    first: Loaded,
-    shared: Shared,
-    load_on: LoadOn,
-    timer: GpuTimer,
-    cleanup: contextlib.ExitStack,
-) -> dict[str, Callable[[], float]]:
+def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> dict[str, Callable[[], float]]:
     """Return the ways to launch a case, each of which returns its seconds; "again" comes directly after the usual."""
+    first, last = copies[0], copies[-1]
     ways: dict[str, Callable[[], float]] = {
         USUAL: lambda: _launch(first, timer),
         "again": lambda: timer.sample(first.start, first.restore),
     }
-    if unseen := _unseen(first, shared, cleanup):
-        arrays, renew = unseen
-        loaded = load_on(arrays)
-        cleanup.callback(loaded.free_own)
-        renew()
-        _launch(loaded, timer)  # what a call makes once
+    if renew := _renewing(copies, len(shared.sets), timer):
 
         def on_new_values() -> float:
-            renew()
-            return _launch(loaded, timer)
+            undo = renew()
+            seconds = _launch(last, timer)
+            undo()
+            return seconds
 
         ways["unseen"] = on_new_values
     if variables := first.variables:
@@ -109,50 +96,43 @@ def _ways(
     return ways
 
 
-def _unseen(
-    first: Loaded, shared: Shared, cleanup: contextlib.ExitStack
-) -> tuple[tuple[GuardedArray, ...], Callable[[], None]] | None:
-    """Return arrays like the inputs, and a function that gives them values that no launch has had.
+def _renewing(copies: Sequence[Loaded], sets: int, timer: GpuTimer) -> Callable[[], Callable[[], None]] | None:
+    """Return a function that gives the last copy values which no launch has had, and returns one that undoes it.
 
-    None where there is nothing to draw, where a draw chooses the shapes, or where there is no memory for them.
+    None where there is nothing to draw, where a draw chooses the shapes, and where drawn inputs are large.
     """
-    case, machine, size = first.case, first.machine, sum(array.nbytes for array in first.inputs)
-    is_small = size <= (SMALL_BYTES if case.family.draw else DRAWN_BYTES)
-    if not size or any(array.is_drawn for array in case.inputs) or (case.family.draw and not is_small):
+    last, case = copies[-1], copies[-1].case
+    size = sum(array.nbytes for array in last.inputs)
+    if not size or any(array.is_drawn for array in case.inputs):
         return None
-    try:
-        machine.require(2 * case.array_bytes)
-    except DeviceError:
+
+    def exchange() -> Callable[[], None]:
+        bits = 1 + secrets.randbelow(max(array.nbytes // array.dtype.itemsize for array in last.inputs) // 2)
+
+        def each() -> None:
+            for array in last.inputs:
+                timer.exchange(array, bits)
+
+        each()
+        return each
+
+    if not case.family.draw and size > DRAWN_BYTES:
+        return exchange
+    if len(copies) <= sets:
         return None
-    if is_small:
-        arrays = upload(machine, case, drawn(case, secrets.randbits(32)))
-    else:
-        arrays = tuple(
-            GuardedArray(machine, each.name, each.shape, each.dtype.name, operand=True) for each in first.inputs
-        )
-    for array in arrays:
-        cleanup.callback(array.free)
+    same = copies[-1 - sets].inputs  # as the last copy's
 
-    def renew() -> None:
-        if is_small:
-            values = drawn(case, secrets.randbits(32))
-            for array in arrays:
-                array.write(values[array.name])
-            return
-        for array, source in zip(arrays, first.inputs, strict=True):
-            _rotate(array, source)
+    def restore() -> None:
+        for array, source in zip(last.inputs, same, strict=True):
+            array.machine.copy(array.address, source.address, array.nbytes)
 
-    return arrays, renew
+    def draw() -> Callable[[], None]:
+        values = drawn(case, secrets.randbits(32))
+        for array in last.inputs:
+            array.write(values[array.name])
+        return restore
 
-
-def _rotate(array: GuardedArray, source: GuardedArray) -> None:
-    """Fill an array with the values of another, from a random one on."""
-    elements = array.nbytes // array.dtype.itemsize
-    first = secrets.randbelow(elements) * array.dtype.itemsize
-    rest = array.nbytes - first
-    array.machine.copy(array.address, source.address + first, rest)
-    if first:
-        array.machine.copy(array.address + rest, source.address, first)
+    return draw
 
 
 def _problem(times: Timed, share: float) -> str:

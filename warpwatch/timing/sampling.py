@@ -8,13 +8,14 @@ import os
 import platform
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.digest import Queue, digest
+from warpwatch.devices.digest import Queue, digest, queue_of
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import Function, GuardedArray, in_order
 from warpwatch.devices.runner import Loaded, captured_stdout, load, with_variables
@@ -31,11 +32,10 @@ from warpwatch.timing.checks import (
     late,
 )
 from warpwatch.timing.inputs import Inputs, Shared, sharing_key
-from warpwatch.timing.probes import LoadOn, check_bandwidth, check_work
+from warpwatch.timing.probes import check_bandwidth, check_work
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
 
-MOST_QUEUED = 512  # digests of results on each copy, until they are read
 COLD_SAMPLES = 2  # on each copy, of a case whose figure is that of a warm cache
 
 
@@ -43,17 +43,15 @@ COLD_SAMPLES = 2  # on each copy, of a case whose figure is that of a warm cache
 class State:
     """State of the worker process between two calls.
 
-    ``loaded``: the prepared case, once for each copy of its arrays. ``load_on``: loads it on others. ``queues``:
-    digests of the results on each copy that are not read yet; none on the host, and where the kernel prints.
-    ``by_value``: each sample's result is compared by value. ``is_judged``: another process has checked
-    that the case does its work each time. ``launched``: what took the last sample on each copy, in
-    the order of these samples. ``printed``: the lines of the last sample, where the kernel prints. ``turn``: how many
-    samples were taken. ``inputs``: of this case and of later ones.
+    ``loaded``: the prepared case, once for each copy of its arrays. ``queue``: digests of the results of samples that
+    are not read yet; None on the host, and where the kernel prints. ``by_value``: each sample's result is compared by
+    value. ``is_judged``: another process has checked that the case does its work each time. ``launched``: what took the
+    last sample on each copy, in the order of these samples. ``printed``: the lines of the last sample, where the kernel
+    prints. ``turn``: how many samples were taken. ``inputs``: of this case and of later ones.
     """
 
     loaded: tuple[Loaded, ...] = ()
-    load_on: LoadOn | None = None
-    queues: tuple[Queue, ...] = ()
+    queue: Queue | None = None
     by_value: bool = False
     is_judged: bool = False
     launched: dict[int, Loaded] = field(default_factory=dict)
@@ -85,8 +83,7 @@ def prepare(
     shared, where = begin_case(case, image, checking_image, accepted), machine(case.variant.on_host)
     load_all(lambda arrays, beside: load(where, case, image, arrays, beside=beside))
     if accepted is None and not case.variant.on_host:  # there the samples themselves are checked, see sample_of
-        for copy in range(len(shared.sets)):
-            check_result(state.loaded[copy], shared, copy)
+        check_result(state.loaded[0], shared)
     return describe(state.loaded[0], len(shared.copies), cold)
 
 
@@ -117,13 +114,11 @@ def load_all(load_on: Callable[[tuple[GuardedArray, ...], Function | None], Load
     copies = state.shared.copies
     first = with_variables(load_on(copies[0], None))
     state.loaded = (first,)
-    state.load_on = lambda arrays: load_on(arrays, first.function)
     for copy in copies[1:]:
         state.loaded += (load_on(copy, first.function),)
-    if isinstance(first.machine, Device) and not first.case.family.prints:
-        for loaded in state.loaded:
-            ranges = [array.with_bands for array in loaded.results]
-            state.queues += (Queue(first.machine, ranges, MOST_QUEUED),)
+    if isinstance(first.machine, Device) and first.results:
+        state.queue = queue_of(first.machine)
+        state.queue.begin([[array.with_bands for array in loaded.results] for loaded in state.loaded])
 
 
 def finish(kind: str, seconds: float | None = None) -> Accepted:
@@ -140,7 +135,7 @@ def finish(kind: str, seconds: float | None = None) -> Accepted:
     else:
         finish_samples()
     if not first.case.variant.on_host and not first.case.family.prints and not state.is_judged:
-        check_work_of_case(kind)
+        check_work_of_case(kind, seconds)
         if seconds is not None and kind == "cold":
             check_bandwidth(first.case, gpu().info, seconds)
     return accepted_so_far()
@@ -153,18 +148,17 @@ def finish_samples() -> None:
         check_surroundings(loaded, state.shared.of(copy))
 
 
-def check_work_of_case(kind: str) -> None:
+def check_work_of_case(kind: str, seconds: float | None) -> None:
     """Launch the prepared case in ways that show whether it does its work each time. Raises as ``finish``."""
     timer, first = timer_of("cold"), state.loaded[0]
     assert isinstance(timer, GpuTimer)
-    assert state.load_on
     if kind == "warm":  # whose samples show nothing: their results are not poisoned
         for copy, loaded in list(enumerate(state.loaded)) * COLD_SAMPLES:
             sample_of(loaded, copy, timer)
         if not prove():
             finish_samples()
-    check_on_other_poison(first, state.shared, 0, late(first.case))
-    check_work(state.loaded, state.shared, state.load_on, timer)
+    check_on_other_poison(first, state.shared, late(first.case))
+    check_work(state.loaded, state.shared, timer, seconds if kind == "cold" else None)
 
 
 def accepted_so_far() -> Accepted:
@@ -193,9 +187,7 @@ def release(keep: tuple[object, ...] | None = None) -> None:
     """Free the results of the last case, and its inputs unless ``keep`` says that the next case shares them."""
     for loaded in state.loaded:
         loaded.free_own()
-    for queue in state.queues:
-        queue.free()
-    state.loaded, state.queues, state.load_on, state.by_value, state.printed = (), (), None, False, ()
+    state.loaded, state.queue, state.by_value, state.printed = (), None, False, ()
     state.launched.clear()
     state.inputs.release(keep)
 
@@ -272,13 +264,18 @@ def _take(kind: str, fewest: int, most: int, before: Sequence[float]) -> list[tu
     return taken
 
 
-def prove() -> bool:
+def prove(blaming: Callable[[Loaded], AbstractContextManager[None]] = lambda loaded: nullcontext()) -> bool:
     """Return whether the result of each sample since the last call is known to be right, to the bit.
 
     Where it is not, each later sample's result is compared by value: results of a kernel may differ in their last bits.
+    ``blaming``: of what is loaded, in which errors of its last sample are raised. Raises WrongResult or DeviceError.
     """
-    fingerprints = [(copy, fingerprint(sums)) for copy, queue in enumerate(state.queues) for sums in queue.take()]
-    known = all(result in state.shared.of(copy).accepted for copy, result in fingerprints)
+    taken = state.queue.take() if state.queue else []
+    for copy, sums in dict(taken).items():
+        if fingerprint(sums) not in state.shared.of(copy).accepted:  # the last on that copy, which still is there
+            with blaming(state.launched[copy]):
+                check_sample(state.launched[copy], state.shared, copy)
+    known = all(fingerprint(sums) in state.shared.of(copy).accepted for copy, sums in taken)
     state.by_value = state.by_value or not known
     return known
 
@@ -294,10 +291,10 @@ def sample_of(loaded: Loaded, copy: int, timer: Timer) -> tuple[float, int]:
     before, restore, after = timer.timeouts, loaded.restore, None
     if isinstance(timer, HostTimer) or timer.is_cold:
         restore = in_order((loaded.poison, loaded.restore))
-    if isinstance(timer, GpuTimer) and timer.is_cold and state.queues and not state.by_value:
-        if state.queues[copy].room < timer.TRIES:
+    if isinstance(timer, GpuTimer) and timer.is_cold and state.queue and not state.by_value:
+        if state.queue.room < timer.TRIES:
             prove()
-        after = state.queues[copy].add
+        after = functools.partial(state.queue.add, copy)
     if loaded.case.family.prints:  # its lines are kept from the terminal
         with captured_stdout() as printed:
             seconds = timer.sample(loaded.start, restore)

@@ -93,15 +93,15 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     functions = functions or _functions(where, other, other_image, is_new=False)
     both = [(_other_side_of(loaded, other, functions), loaded) for loaded in sampling.state.loaded]
     if plan.check:
-        for copy in range(len(shared.sets)):
-            _check_both(both[copy], shared, copy)
+        _check_both(both[0], shared)
     facts = sampling.describe(both[0][1], len(shared.copies), cold=plan.kind == "cold") if plan.check else {}
     pairs = replace(_sample_both(both, plan), facts=facts)
     _check_last_of_both(both, shared)
     if plan.check and not case.family.prints:
-        sampling.check_work_of_case(plan.kind)
+        median = statistics.median(pairs.new)
+        sampling.check_work_of_case(plan.kind, median)
         if plan.kind == "cold":
-            check_bandwidth(case, gpu().info, statistics.median(pairs.new))
+            check_bandwidth(case, gpu().info, median)
     pairs = replace(pairs, accepted=sampling.accepted_so_far())
     if pairs.has_clocks:
         pairs = pairs.with_clocks(sampling.read_clock(), nvml.clocks().highest)
@@ -181,13 +181,13 @@ def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Funct
     return replace(loaded, function=prepared.function, start=prepared.start, notes=prepared.notes)
 
 
-def _check_both(pair: tuple[Loaded, Loaded], shared: Shared, copy: int) -> None:
+def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> None:
     """Compare both sides with NumPy. Raises WrongResult or DeviceError for the new one, OtherSideFailed for the old."""
     old, new = pair
-    check_result(new, shared, copy)
+    check_result(new, shared)
     old.poison()
     with _blaming(is_new=False):
-        check_result(old, shared, copy)
+        check_result(old, shared)
 
 
 @contextmanager
@@ -299,8 +299,10 @@ def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | 
 
     ``stamps``: each sample lies between two of them.
     """
+    new = [loaded for _, loaded in pairs]
     taken = _take_unproved(pairs, plan, stamps)
-    return taken if sampling.prove() else _take_unproved(pairs, plan, stamps)
+    is_known = sampling.prove(lambda loaded: _blaming(any(loaded is each for each in new)))
+    return taken if is_known else _take_unproved(pairs, plan, stamps)
 
 
 def _take_unproved(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | None) -> PairSamples:

@@ -33,7 +33,7 @@ import numpy as np
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import ONE, Device
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import DeviceError, GuardedArray
 
 WARM_UP, SHORTEST_ROUNDS = 20, 200  # launches before the samples of the shortest times, and these
 ROUNDS = 101  # of the overhead
@@ -90,6 +90,13 @@ class GpuTimer:
     def kernel(self, name: str, launch: Launch, *arguments: np.generic) -> Callable[[], None]:
         """Return a function that starts a kernel of timer.cu."""
         return self._device.launcher(self._device.load(self._image.path, name), launch, arguments)
+
+    def exchange(self, array: GuardedArray, bits: int) -> None:
+        """Exchange elements of an array whose numbers differ in these bits; the same call once more undoes it."""
+        launch = Launch((4 * self._device.info.multiprocessors, 1, 1), (512, 1, 1))
+        itemsize = array.dtype.itemsize
+        count, size = np.uint64(array.nbytes // itemsize), np.int32(itemsize)
+        self.kernel("exchange", launch, np.uint64(array.address), count, np.uint64(bits), size)()
 
     def _scrubber(self, buffer: int, size: int) -> Callable[[], None]:
         launch = Launch((4 * self._device.info.multiprocessors, 1, 1), (512, 1, 1))
