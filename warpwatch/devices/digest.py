@@ -25,8 +25,10 @@ WORDS_A_THREAD = 16
 MIX = 0x9E3779B97F4A7C15  # an odd number of 64 bits, which spreads 32 bits over all of them
 PIECE_WORDS = 2**22  # of an array of the host, for one thread; even
 MOST_RANGES = 64  # of one launch; it has memory for as many
-RANGE_BYTES = 24  # a range and its sum, as digest.cu declares them
-QUEUE_BYTES, QUEUE_BLOCKS = 2**18, 528  # of a queue's memory; of its launches, which are of one size
+SUMS = 32  # of a range, which together are its digest
+RANGE_BYTES = 8 * (2 + SUMS)  # a range and its sums, as digest.cu declares them
+QUEUE_BYTES = 2**18  # of a queue's memory
+QUEUE_BLOCKS = 4  # of its launches, for each multiprocessor
 MOST_BLOCKS = 2048  # for one range: enough to fill any GPU; more would only add atomic additions to one address
 
 Range = tuple[int, int]  # an address and a number of bytes
@@ -56,7 +58,13 @@ def _rest(machine: Machine, address: int, size: int) -> int:
 
 def _table(ranges: Sequence[Range]) -> Array:
     """Return ranges as digest.cu takes them, with room for their sums."""
-    return np.array([(*each, 0) for each in ranges], np.uint64)
+    return np.array([(*each, *[0] * SUMS) for each in ranges], np.uint64)
+
+
+def _sums(tables: Array) -> Array:
+    """Return the digest of each range of tables that digest.cu has filled."""
+    sums: Array = tables[..., 2:].sum(axis=-1, dtype=np.uint64)
+    return sums
 
 
 def _of_device(machine: Device, ranges: Sequence[Range]) -> list[int]:
@@ -70,7 +78,7 @@ def _of_device(machine: Device, ranges: Sequence[Range]) -> list[int]:
         machine.launcher(function, Launch((blocks, len(table), 1), (THREADS, 1, 1)), (np.uint64(address),))()
         machine.finish()
         machine.read(address, table)
-        sums += table[:, 2].tolist()
+        sums += _sums(table).tolist()
     return sums
 
 
@@ -82,6 +90,7 @@ class Queue:
 
     def __init__(self, device: Device) -> None:
         self._device, self._address = device, device.allocate(QUEUE_BYTES)
+        self._blocks = QUEUE_BLOCKS * device.info.multiprocessors
         self._launchers: dict[tuple[int, int], Callable[[], None]] = {}  # by address and number of ranges
         self._sets: list[int] = []  # of the ranges whose digests were queued
         self._size = self._count = 0
@@ -105,7 +114,7 @@ class Queue:
         place = self._first + len(self._sets) * self._size
         key = (place, self._count)
         if key not in self._launchers:
-            launch = Launch((QUEUE_BLOCKS, self._count, 1), (THREADS, 1, 1))
+            launch = Launch((self._blocks, self._count, 1), (THREADS, 1, 1))
             self._launchers[key] = self._device.launcher(_loaded(self._device)[0], launch, (np.uint64(place),))
         self._device.copy(place, self._address + number * self._size, self._size)
         self._launchers[key]()
@@ -116,7 +125,7 @@ class Queue:
         tables = np.empty((len(self._sets), self._count, RANGE_BYTES // 8), np.uint64)
         if self._sets:
             self._device.read(self._first, tables)
-        taken = [(number, tuple(sums)) for number, sums in zip(self._sets, tables[:, :, 2].tolist(), strict=True)]
+        taken = [(number, tuple(sums)) for number, sums in zip(self._sets, _sums(tables).tolist(), strict=True)]
         self._sets.clear()
         return taken
 

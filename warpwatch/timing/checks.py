@@ -133,15 +133,16 @@ def check_fresh_launch(loaded: Loaded, shared: Shared) -> None:
         return
     launch_and_wait(loaded)
     check_sample(loaded, shared, 0)
-    check_surroundings(loaded, given)
+    raise_all(damage(loaded, given), said)
     check_on_other_poison(loaded, shared, said)
 
 
-def check_surroundings(loaded: Loaded, given: InputSet) -> None:
-    """Check that nothing but results was written. Raises WrongResult or DeviceError."""
-    ((_, inputs),) = state_of([loaded])
-    if not wrote_nothing_else(loaded, inputs, given):
-        raise_all(damage(loaded, given), late(loaded.case))
+def check_surroundings(copies: Sequence[Loaded], shared: Shared) -> None:
+    """Check that nothing but results was written, on any copy. Raises WrongResult or DeviceError."""
+    scratch = (array for loaded in copies for array in loaded.own.values() if array not in loaded.results)
+    if not shared.is_intact() or any(array.overrun() for array in scratch):
+        problems = [each for copy, loaded in enumerate(copies) for each in damage(loaded, shared.of(copy))]
+        raise_all([*dict.fromkeys(problems)], late(copies[0].case))
 
 
 def check_lines(loaded: Loaded, given: InputSet, printed: Sequence[str]) -> None:

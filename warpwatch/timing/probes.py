@@ -13,6 +13,7 @@ A time below what it takes to read the inputs from memory is not a result either
 
 from __future__ import annotations
 
+import functools
 import secrets
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.machine import in_order
+from warpwatch.devices.machine import GuardedArray, in_order
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.references import drawn
 from warpwatch.devices.runner import Loaded
@@ -31,11 +32,12 @@ from warpwatch.timing.inputs import Shared
 from warpwatch.timing.timer import GpuTimer
 
 USUAL = "usual"
-ROUNDS = 10  # of launches in each way, where the first launch in one differs from the samples
+ROUNDS, FEWEST_ROUNDS = 10, 2  # of launches in each way: where one differs from the samples, and where none does
+LONG_SECONDS = 1e-3  # of a kernel from which on one round is enough, because its times scatter less
 # A way is clearly faster where its median is below this share of the other's: times of a GPU, and of the host, which
 # are those of the software device.
 CLEARLY, CLEARLY_ON_HOST = 0.8, 0.5
-DRAWN_BYTES = 2**20  # of inputs, up to which new ones are drawn; elements of larger ones are exchanged on the device
+DRAWN_BYTES = 2**16  # of inputs, up to which new ones are drawn; the values of larger ones change their places
 KEEPS = "it keeps results from launch to launch: compute them in each"
 # What is said of a kernel by the way that differs.
 SAID = {
@@ -49,25 +51,24 @@ Timed = Mapping[str, list[float]]  # seconds by way
 def check_work(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer, usual: float | None) -> None:
     """Launch in each way, and raise WrongResult where one differs clearly in time. Raises DeviceError.
 
-    ``usual``: the median of samples, in seconds; None where it is not known.
+    It ends as soon as none differs. ``usual``: the median of samples, in seconds; None where it is not known.
     """
-    clearly = CLEARLY if gpu().info.has_gpu_clock else CLEARLY_ON_HOST
+    has_gpu_clock = gpu().info.has_gpu_clock
+    clearly, fewest = (CLEARLY, FEWEST_ROUNDS) if has_gpu_clock else (CLEARLY_ON_HOST, 1)
+    if usual is not None and usual > LONG_SECONDS:
+        fewest = 1
     ways = _ways(copies, shared, timer)
-    if usual is not None:
-        _launch(copies[0], timer)
-        first = {name: [launch()] for name, launch in ways.items() if name != USUAL}
-        check_sample(copies[0], shared, 0)
-        if not _problem({USUAL: [usual], **first}, (1 + clearly) / 2):
-            return
     times: Timed = {name: [] for name in ways}
-    for _ in range(ROUNDS):
-        if len(copies) > 1:  # so that the next inputs are not those of the launch before
+    for number in range(1, ROUNDS + 1):
+        if number > 1 and len(copies) > 1:  # so that the next inputs are not those of the launch before
             _launch(copies[1], timer)
         for name, launch in ways.items():
             times[name].append(launch())
         check_sample(copies[0], shared, 0)
-    if problem := _problem(times, clearly):
-        raise WrongResult(f"{copies[0].case.id} {problem}")
+        problem = _problem({**times, USUAL: [*times[USUAL], usual or times[USUAL][0]]}, clearly)
+        if number >= fewest and not problem:
+            return
+    raise WrongResult(f"{copies[0].case.id} {problem}")
 
 
 def _launch(loaded: Loaded, timer: GpuTimer) -> float:
@@ -101,38 +102,50 @@ def _renewing(copies: Sequence[Loaded], sets: int, timer: GpuTimer) -> Callable[
 
     None where there is nothing to draw, where a draw chooses the shapes, and where drawn inputs are large.
     """
-    last, case = copies[-1], copies[-1].case
-    size = sum(array.nbytes for array in last.inputs)
+    case, last = copies[-1].case, copies[-1].inputs
+    size = sum(array.nbytes for array in last)
     if not size or any(array.is_drawn for array in case.inputs):
         return None
-
-    def exchange() -> Callable[[], None]:
-        bits = 1 + secrets.randbelow(max(array.nbytes // array.dtype.itemsize for array in last.inputs) // 2)
-
-        def each() -> None:
-            for array in last.inputs:
-                timer.exchange(array, bits)
-
-        each()
-        return each
-
-    if not case.family.draw and size > DRAWN_BYTES:
-        return exchange
     if len(copies) <= sets:
-        return None
+        return None if case.family.draw else functools.partial(_exchange, last, timer)
     same = copies[-1 - sets].inputs  # as the last copy's
 
     def restore() -> None:
-        for array, source in zip(last.inputs, same, strict=True):
+        for array, source in zip(last, same, strict=True):
             array.machine.copy(array.address, source.address, array.nbytes)
 
-    def draw() -> Callable[[], None]:
-        values = drawn(case, secrets.randbits(32))
-        for array in last.inputs:
-            array.write(values[array.name])
+    def renew() -> Callable[[], None]:
+        if case.family.draw or size <= DRAWN_BYTES:
+            values = drawn(case, secrets.randbits(32))
+            for array in last:
+                array.write(values[array.name])
+        else:
+            for array, source in zip(last, same, strict=True):
+                _rotate(array, source)
         return restore
 
-    return draw
+    return renew
+
+
+def _exchange(arrays: Sequence[GuardedArray], timer: GpuTimer) -> Callable[[], None]:
+    """Exchange elements of arrays, and return a function that undoes it."""
+    bits = 1 + secrets.randbelow(max(array.nbytes // array.dtype.itemsize for array in arrays) // 2)
+
+    def exchange() -> None:
+        for array in arrays:
+            timer.exchange(array, bits)
+
+    exchange()
+    return exchange
+
+
+def _rotate(array: GuardedArray, source: GuardedArray) -> None:
+    """Fill an array with the values of another, from a random one on."""
+    first = secrets.randbelow(array.nbytes // array.dtype.itemsize) * array.dtype.itemsize
+    rest = array.nbytes - first
+    array.machine.copy(array.address, source.address + first, rest)
+    if first:
+        array.machine.copy(array.address + rest, source.address, first)
 
 
 def _problem(times: Timed, share: float) -> str:

@@ -145,7 +145,7 @@ def finish_samples() -> None:
     """Check the last sample on each copy, and that nothing but results was written. Raises as ``finish``."""
     for copy, loaded in state.launched.items():
         check_sample(loaded, state.shared, copy)
-        check_surroundings(loaded, state.shared.of(copy))
+    check_surroundings(state.loaded, state.shared)
 
 
 def check_work_of_case(kind: str, seconds: float | None) -> None:
