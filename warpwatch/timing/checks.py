@@ -20,6 +20,7 @@ from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices.digest import digests
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import WrongResult, compare, compare_all, explain
+from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import LINE
 from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, stray_work
 from warpwatch.timing.inputs import Shared, digests_of, material
@@ -186,7 +187,8 @@ def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
     assert right is not None
     results = {array.name: array.read_sample(rows) for array in loaded.results}
     mismatches = compare_all(results, right, rows).items()
-    return [explain(case, name, mismatch, _again(case), notes=loaded.notes) for name, mismatch in mismatches]
+    notes = [*loaded.notes, *filter(None, [note_on(case, results, rows)] if mismatches else [])]
+    return [explain(case, name, mismatch, _again(case), notes=notes) for name, mismatch in mismatches]
 
 
 def _raise(problems: Sequence[str], late: str = "") -> None:
