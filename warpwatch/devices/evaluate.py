@@ -28,6 +28,7 @@ from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.mismatch import Mismatch, compare, compare_all, explain
 from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import SLOW, computed, drawn, expected, naming, slow_cases
 from warpwatch.devices.runner import Outcome, run_several
 
@@ -127,10 +128,12 @@ def faults(
     """
     case = trial.case
     for outcome in outcomes:
+        mismatches = _mismatches(trial, outcome)
         notes = [*outcome.notes, *_notes(trial, outcome)]
+        notes += filter(None, [note_on(case, outcome.results)] if mismatches else [])
         problems = [
             explain(case, name, mismatch, again, (offsets or {}).get(name, 0), notes)
-            for name, mismatch in _mismatches(trial, outcome).items()
+            for name, mismatch in mismatches.items()
         ]
         problems += ["\n  ".join([f"{case.id} {harm}", *notes, f"again     {again}"]) for harm in outcome.damage]
         if problems:

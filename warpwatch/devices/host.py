@@ -79,8 +79,14 @@ class Host:
     def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         raise DeviceError(f"{case.variant.name} runs on a device, not on the host")
 
-    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray], restore: Callable[[], None]) -> str:
         return ""
+
+    def remarks_on_call(self) -> tuple[str, ...]:
+        return ()
+
+    def leave_call(self) -> None:
+        pass
 
     def finish(self) -> None:
         pass

@@ -152,8 +152,17 @@ class Machine(Protocol):
     def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         """Prepare a call that takes the kernel's place, and return a function that starts it."""
 
-    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
-        """Say how a call does not keep to its stream; empty where it does. ``written``: its results, poisoned."""
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray], restore: Callable[[], None]) -> str:
+        """Say how a call works outside its stream and its launch; empty where it does not.
+
+        ``written``: its results, poisoned. ``restore``: is called before each launch.
+        """
+
+    def remarks_on_call(self) -> tuple[str, ...]:
+        """Say what calls have changed of the process and the context since the last ``leave_call``."""
+
+    def leave_call(self) -> None:
+        """Restore what calls have changed of the process and the context."""
 
     def finish(self) -> None:
         """Wait for the launches. Raises DeviceError where one failed, or did not end within the limit."""

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from warpwatch.devices.digest import digests
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine, in_order
 from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.preparing import is_prepared, other_values
 from warpwatch.devices.references import LINE
 
 _libc = ctypes.CDLL(None)
@@ -235,7 +236,9 @@ def _prepare(
 ) -> Prepared:
     """Load the kernels of a case, and return the first and a function that launches them all in order."""
     if case.variant.call:
-        return Prepared(Function(case.variant.name, None), machine.call(case, addresses))
+        others = other_values(machine, case, inputs, addresses, placement) if is_prepared(case) else nullcontext()
+        with others:
+            return Prepared(Function(case.variant.name, None), machine.call(case, addresses))
     if placement.padding and not case.variant.takes_padding:
         raise BadCase(f"{case.id}: {case.variant.name} takes no padded rows: its arguments do not ask for `padding`")
     functions: list[Function] = []
@@ -292,6 +295,7 @@ def run_several(
         for array in guarded:
             cleanup.callback(array.free)
         loaded = load(machine, case, image, guarded, placement)
+        cleanup.callback(machine.leave_call)
         cleanup.callback(loaded.free_own)
         yield from _launch_all(loaded, draws, launches, placement)
 
@@ -372,7 +376,7 @@ def stray_work(loaded: Loaded) -> str:
     loaded.restore()
     loaded.poison()
     loaded.machine.finish()
-    return loaded.machine.strays(loaded.start, loaded.results)
+    return loaded.machine.strays(loaded.start, loaded.results, loaded.restore)
 
 
 def launch_and_wait(loaded: Loaded) -> None:

@@ -468,6 +468,11 @@ def gpu() -> Device:
     return device
 
 
+def has_opened_gpu() -> bool:
+    """Tell, in the child, whether the device is open."""
+    return False in _machines  # the key of what is not the host
+
+
 def describe_device() -> DeviceInfo:
     """Return, in the child, the properties of the device. Raises NoDevice where there is none."""
     return gpu().info

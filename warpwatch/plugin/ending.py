@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,7 @@ class Ending:
         facts, report = Benchmarks(self._config).facts, "--benchmark-columns=median"
         if thrown := sum(each.get("hold_timeouts", 0) for _, each in facts):
             lines.append(f"{thrown} samples were thrown away and taken again, because the hold ran into its limit")
+        lines += _remarks(facts)
         if comparison.active:
             lines += comparison.describe()
             lines += self._verdicts() if run.concluded else ["interrupted: no case has a verdict"]
@@ -217,6 +218,18 @@ class Ending:
             else:
                 left_out["its test failed before"] += 1
         return measured, left_out
+
+
+def _remarks(cases: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return a line for each remark, with the first case that has it."""
+    named: dict[str, list[str]] = {}
+    for name, facts in cases:
+        for remark in facts.get("remarks", ()):
+            named.setdefault(remark, []).append(name)
+    return [
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {remark}"
+        for remark, names in named.items()
+    ]
 
 
 def _reasons(left_out: Counter[str]) -> str:

@@ -20,6 +20,7 @@ from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices.digest import digests
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import WrongResult, compare, compare_all, explain
+from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import LINE
 from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, stray_work
 from warpwatch.timing.inputs import InputSet, Shared, digests_of, material
@@ -182,7 +183,8 @@ def mismatches(loaded: Loaded, shared: Shared, copy: int) -> list[str]:
     case, given = loaded.case, shared.of(copy)
     results = {array.name: array.read_sample(given.rows) for array in loaded.results}
     wrong = compare_all(results, _right(case, given), given.rows).items()
-    problems = [explain(case, name, each, _again(case, given.seed), notes=loaded.notes) for name, each in wrong]
+    notes = [*loaded.notes, *filter(None, [note_on(case, results, given.rows)] if wrong else [])]
+    problems = [explain(case, name, each, _again(case, given.seed), notes=notes) for name, each in wrong]
     others = (other for other in shared.sets if other is not given)
     if problems and any(not compare_all(results, _right(case, other), other.rows) for other in others):
         problems.insert(0, f"{case.id}: the result is that of the other inputs, which its last launches had")

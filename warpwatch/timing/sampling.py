@@ -180,6 +180,7 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
         "hold_timeouts": 0,
         **observers.constants(on_host=case.variant.on_host),
         "cache": "host" if case.variant.on_host else "cold" if cold else "warm",
+        **({"remarks": remarks} if (remarks := loaded.machine.remarks_on_call()) else {}),
     }
 
 
@@ -187,6 +188,7 @@ def release(keep: tuple[object, ...] | None = None) -> None:
     """Free the results of the last case, and its inputs unless ``keep`` says that the next case shares them."""
     for loaded in state.loaded:
         loaded.free_own()
+        loaded.machine.leave_call()
     state.loaded, state.queue, state.by_value, state.printed = (), None, False, ()
     state.launched.clear()
     state.inputs.release(keep)
@@ -258,6 +260,7 @@ def take_samples(kind: str, fewest: int, most: int, before: Sequence[float] = ()
 
 def _take(kind: str, fewest: int, most: int, before: Sequence[float]) -> list[tuple[float, int]]:
     begin, rule, taken = time.perf_counter(), of_samples(fewest, most, before), list[tuple[float, int]]()
+    observers.look()
     while not taken or (time.perf_counter() - begin < CALL_SECONDS and not rule.is_finished):
         taken.append(_next_sample(kind))
         rule.add(math.log(taken[-1][0]))
