@@ -128,7 +128,7 @@ def faults(
     case = trial.case
     for outcome in outcomes:
         notes = [*outcome.notes, *_notes(trial, outcome)]
-        problems = [
+        problems: list[str] = [
             explain(case, name, mismatch, again, (offsets or {}).get(name, 0), notes)
             for name, mismatch in _mismatches(trial, outcome).items()
         ]

@@ -191,4 +191,4 @@ def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
 
 def _raise(problems: Sequence[str], late: str = "") -> None:
     if problems:
-        raise WrongResult("\n".join(filter(None, [late, *problems])))
+        raise WrongResult.of([*filter(None, [late]), *problems])
