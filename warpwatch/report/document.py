@@ -139,13 +139,15 @@ class Comparison(Struct, frozen=True, kw_only=True):
 class Measurement(Struct, frozen=True, kw_only=True):
     """Samples of a case in this run, in seconds, and what is recorded beside them; None or 0 where it is unknown.
 
-    ``share``: of the reference's rate. ``joules``: of a launch.
+    ``samples``: how many. ``iqr``: the interquartile range, as pytest-benchmark computes it. ``share``: of the
+    reference's rate. ``joules``: of a launch.
     """
 
     samples: int
     median: float
     mean: float
     stddev: float
+    iqr: float
     min: float
     max: float
     cache: str
@@ -425,12 +427,26 @@ def _measurement(timed: CaseRecord) -> Measurement:
         median=statistics.median(samples),
         mean=statistics.fmean(samples),
         stddev=statistics.stdev(samples) if len(samples) > 1 else 0.0,
+        iqr=_interquartile_range(sorted(samples)),
         min=min(samples),
         max=max(samples),
         occupancy=facts.occupancy,
         grid=facts.grid,
         **{name: getattr(facts, name) for name in names},
     )
+
+
+def _interquartile_range(samples: Sequence[float]) -> float:
+    """Return the range as pytest-benchmark computes it: by methods 2 and 3 of Wikipedia's page on quartiles."""
+    quarter, rest = divmod(len(samples), 4)
+    if len(samples) == 1:
+        return 0.0
+    if rest % 2 == 0:
+        half = len(samples) // 2
+        return statistics.median(samples[half:]) - statistics.median(samples[:half])
+    below, above = (quarter - 1, 3 * quarter + 1) if rest == 1 else (quarter + 1, 3 * quarter + 1)
+    inner, outer = (quarter, 3 * quarter) if rest == 1 else (quarter, 3 * quarter + 2)
+    return 0.75 * (samples[outer] - samples[inner]) + 0.25 * (samples[above] - samples[below])
 
 
 def cause_of(sentence: str, explained: Explained) -> Cause:
