@@ -81,8 +81,8 @@ def lost_of(part: str, entry: Mapping[str, Any]) -> Iterator[str]:
             part = "" if words.startswith("probably") else part.removeprefix(words)
     part = part.replace("(95 %:", "")
     yield from (each for each in NUMBER.findall(part) if each not in known)
-    words = NUMBER.sub(" ", re.sub(r"[(),:+]", " ", part)).split()
-    yield from (each for each in words if each not in WORDS and not re.search(rf"\b{re.escape(each)}\b", texts))
+    rest = NUMBER.sub(" ", re.sub(r"[(),:+]", " ", part)).split()
+    yield from (each for each in rest if each not in WORDS and not re.search(rf"\b{re.escape(each)}\b", texts))
 
 
 def lost(printed: str, document: Mapping[str, Any]) -> list[str]:

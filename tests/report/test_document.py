@@ -49,7 +49,7 @@ def decision(verdict: Verdict, before: float = 45.237e-6, **more: Any) -> Decisi
 
 def run(**more: Any) -> RunRecord:
     """A run with a case of each verdict."""
-    reasons = {
+    reasons: dict[Verdict, dict[str, Any]] = {
         Verdict.UNSURE: {"reason": "clock throttled: power", "suspect": True},
         Verdict.INCOMPARABLE: {"reason": "another CUDA toolkit: 12.9 and 13.0"},
         Verdict.SLOWER: {"explanation": "likely cause: registers 40 -> 128"},
