@@ -121,11 +121,11 @@ def test_c_waits(): pass
 @pytest.mark.parametrize(
     ("end", "outcome", "message"),
     [
-        ("raise KeyboardInterrupt", "interrupted", ""),
         ("os.kill(os.getpid(), 9)", "unfinished", UNFINISHED),
+        ("raise KeyboardInterrupt", "interrupted", ""),
         ("pytest.exit('enough', 7)", "internal error", ""),
     ],
-    ids=["interrupted", "killed", "left"],
+    ids=["killed", "interrupted", "left"],
 )
 def test_a_run_that_ends_early_is_not_passed(tmp_path: Path, end: str, outcome: str, message: str) -> None:
     declare(tmp_path)
@@ -203,7 +203,8 @@ def test_a_slower_case_has_verdict_figures_energy_and_the_next_step(bench: Bench
 
 
 @pytest.mark.slow
-def test_unsure_new_wrong_and_incomparable_cases_have_their_reasons(bench: Bench) -> None:
+def test_unsure_new_wrong_and_incomparable_cases_have_their_reasons(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "judged")
     bench.fill_baseline()
     _, _, cases = timed(bench, "--against", "HEAD", slower={"matmul-naive": 1.1}, throttle=["hardware slowdown"])
     assert cases[NAIVE]["verdict"] == "unsure"

@@ -14,6 +14,7 @@ from warpwatch.runs.files import write_whole
 from warpwatch.runs.record import BadRun, RunRecord, parse_run
 
 RECORD = pytest.StashKey[bytes]()  # of this run, as it is written
+LOST = pytest.StashKey[list[str]]()  # sentences on files that could not be saved
 BEGUN = pytest.StashKey[bool]()  # this run has written to its file
 
 
@@ -36,18 +37,20 @@ def begin(config: pytest.Config, path: Path, option: str) -> None:
 def write(config: pytest.Config, path: Path, option: str, status: int, message: str) -> bool:
     """Write the document of a run that has ended; returns whether that worked, and says why where it did not.
 
-    ``message``: of the error that ended it, or empty. Where the file itself is refused, that error says so.
+    ``message``: of the error that ended it, or empty. Where the file itself is refused, that error says so. A process
+    of xdist, which begins no document, leaves it to the first one.
     """
     content = config.stash.get(RECORD, b"")
-    if path.name == "-" or (unwritable(path) and not config.stash.get(BEGUN, False)):
+    if not config.stash.get(BEGUN, False) and (not message or path.name == "-" or unwritable(path)):
         return True
     record, end = RunRecord(path=path), PYTEST_ENDS.get(status, End.BROKEN)
     try:
         record = parse_run(path, content, tolerant=True) if content else record
     except BadRun as error:
         end, message = End.BROKEN, f"the record of this run cannot be read: {error}"
+    texts = [message, *config.stash.get(LOST, [])]
     try:
-        _write(config, path, replace(record, exit_status=status), end, message)
+        _write(config, path, replace(record, exit_status=status), end, "\n".join(filter(None, texts)))
     except OSError as error:
         print(f"{option}={path} could not be saved: {error.strerror}", file=sys.stderr)
         return False

@@ -245,7 +245,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
     """Write the file of --json when the run has ended, in whatever way."""
     name = config.getoption(PREFIX + "json", None)
-    if not name or hasattr(config, "workerinput"):
+    if not name:
         return (yield)
     status: object = pytest.ExitCode.INTERNAL_ERROR
     message = ""

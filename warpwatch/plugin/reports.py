@@ -31,7 +31,7 @@ from warpwatch.plugin.asked import RUN
 from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, DEVICE, PROJECT, WORKER
 from warpwatch.plugin.fixtures import FAILURES, LEFT_OUT, command_for, command_of, with_command
-from warpwatch.plugin.json_file import RECORD, begin
+from warpwatch.plugin.json_file import LOST, RECORD, begin
 from warpwatch.plugin.options import BENCHMARK, OPTIONS, spelled, value_of
 from warpwatch.plugin.xdist.processes import is_part
 from warpwatch.report.sarif import document
@@ -86,9 +86,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
-    lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
+    lines += _cache_lines(stash)
     for text in lines:
         terminalreporter.line(text)
+
+
+def _cache_lines(stash: pytest.Stash) -> list[str]:
+    """Return a line for each file or folder that the caches refused."""
+    return [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
 
 
 @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, tryfirst=True)
@@ -200,6 +205,7 @@ def pytest_configure(config: pytest.Config) -> None:
             results.require_space(files[name], REPORT_BYTES, cure)
     config.stash[TESTS] = tests = Tests(config, files.get("record"), files.get("sarif"))
     if not is_part(config):
+        config.stash[LOST] = results.lost
         if given := value_of(config, "json"):
             begin(config, config.invocation_params.dir / given, spelled(config, "json"))
         config.pluginmanager.register(tests, "warpwatch-tests")
@@ -278,6 +284,7 @@ class Tests:
             return
         about = {**self.about, "tests": [*self.tests.values()], "settings": _settings(session.config)}
         about["left_out"] = {reason: names for reason, names in self._left_out().items() if names}
+        about["remarks"] = [*about.get("remarks", ()), *_cache_lines(session.config.stash)]
         about["exit_status"] = int(session.exitstatus)
         document = {"machine_info": {"gpu": _gpu_of(session.config)}, "datetime": datetime.now(UTC).isoformat()}
         document["commit_info"] = session.config.hook.pytest_benchmark_generate_commit_info(config=session.config)

@@ -271,8 +271,9 @@ class Document(Struct, frozen=True, kw_only=True):
     """Document of a run. ``schema``: its version. ``message``: why it ended as it did, where no case says so.
 
     ``against``: commit of the other side; ``past``: files of the saved runs that were compared with. ``counts``: of
-    outcomes of tests, and of verdicts. ``others``: tests of no kernel that did not pass. ``notes``: on the run as a
-    whole; ``alarm``: what changed for all cases together. ``next``: what to do. ``code``: of ``warpwatch diff``.
+    outcomes of tests, and of verdicts on times and on energies. ``others``: tests of no kernel that did not pass.
+    ``notes``: on the run as a whole; ``alarm``: what changed for all cases together. ``next``: what to do. ``code``: of
+    ``warpwatch diff``.
     """
 
     schema: int = SCHEMA
@@ -315,7 +316,6 @@ def document_of(
     """
     known, end = record.commit.id != UNVERSIONED, _end(record, end)
     texts = list(filter(None, [message, *record.nothing])) or ["no test passed or failed"] * (end == End.NOTHING)
-    verdicts = Counter(str(decision.verdict) for decision in record.decisions.values())
     return Document(
         command=command,
         outcome=end,
@@ -327,7 +327,7 @@ def document_of(
         against=record.against,
         past=tuple(record.past),
         settings=record.settings,
-        counts={"tests": Counter(str(test.outcome) for test in record.tests), "verdicts": verdicts},
+        counts=_counts(record),
         cases=_cases(record, root, causes or {}, bisections or {}),
         others=tuple(_test(t) for t in record.tests if not t.case and t.outcome != Outcome.PASSED),
         not_checked=_not_checked(record),
@@ -335,6 +335,12 @@ def document_of(
         alarm=record.alarm,
         next=tuple(record.next),
     )
+
+
+def _counts(record: RunRecord) -> dict[str, Counter[str]]:
+    judged = {"verdicts": record.decisions, "energies": record.energies}
+    verdicts = {name: Counter(str(each.verdict) for each in decisions.values()) for name, decisions in judged.items()}
+    return {"tests": Counter(str(test.outcome) for test in record.tests)} | verdicts
 
 
 def _end(record: RunRecord, end: End) -> End:
