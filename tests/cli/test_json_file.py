@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from tests import stranger
 from tests.cli.command import git
+from tests.cli.test_watch import UNDER_WAY, Watching
 from tests.project import ROOT
 from tests.stranger import environment, made_by_init, run_command
 from tests.test_docs import blocks
@@ -209,3 +211,27 @@ def test_init_writes_a_page_for_programs_alone_and_leaves_one_that_is_there(tmp_
     left, where = done.stdout.splitlines()
     assert left == "left AGENTS.md as it is"
     assert Path(where.split(" has the lines")[0]).read_text() == text
+
+
+@pytest.mark.slow
+def test_watch_writes_each_round_and_says_when_one_runs(repository: Path) -> None:
+    file = repository / "out.json"
+    watching = Watching(repository, "-k", "128-17x33", "--device", "software", "--json", str(file))
+
+    def wait_for(outcome: str) -> None:
+        limit = time.monotonic() + UNDER_WAY
+        while json.loads(file.read_text())["outcome"] != outcome:
+            assert time.monotonic() < limit
+            time.sleep(0.02)
+
+    try:
+        watching.until("Ctrl-C ends it\n")
+        wait_for("nothing checked")
+        for change, outcome in ((LAST, "failed"), (LAST[::-1], "passed")):
+            edit(repository, change)
+            wait_for("unfinished")
+            wait_for(outcome)
+        watching.interrupt()
+    finally:
+        watching.process.kill()
+    assert json.loads(file.read_text())["outcome"] == "interrupted"
