@@ -72,9 +72,16 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print a line for each reason of skips; pytest's own -rs has a line for every test function.
+    """Print the lines on the run as a whole."""
+    for text in _lines_on_run(terminalreporter):
+        terminalreporter.line(text)
 
-    It also prints the declarations that have no cases because of a mistake, which a selection would hide.
+
+def _lines_on_run(terminalreporter: pytest.TerminalReporter) -> list[str]:
+    """Return what is printed and recorded of the run as a whole.
+
+    It has a line for each reason of skips; pytest's own -rs has a line for every test function. It also has the
+    declarations without cases because of a mistake, which a selection would hide.
     """
     stash = terminalreporter.config.stash
     reports = terminalreporter.stats.get("skipped", ())
@@ -86,14 +93,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
-    lines += _cache_lines(stash)
-    for text in lines:
-        terminalreporter.line(text)
-
-
-def _cache_lines(stash: pytest.Stash) -> list[str]:
-    """Return a line for each file or folder that the caches refused."""
-    return [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
+    lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
+    return lines
 
 
 @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, tryfirst=True)
@@ -284,7 +285,8 @@ class Tests:
             return
         about = {**self.about, "tests": [*self.tests.values()], "settings": _settings(session.config)}
         about["left_out"] = {reason: names for reason, names in self._left_out().items() if names}
-        about["remarks"] = [*about.get("remarks", ()), *_cache_lines(session.config.stash)]
+        if reporter := session.config.pluginmanager.get_plugin("terminalreporter"):
+            about["remarks"] = [*about.get("remarks", ()), *map(one_line, _lines_on_run(reporter))]
         about["exit_status"] = int(session.exitstatus)
         document = {"machine_info": {"gpu": _gpu_of(session.config)}, "datetime": datetime.now(UTC).isoformat()}
         document["commit_info"] = session.config.hook.pytest_benchmark_generate_commit_info(config=session.config)
