@@ -298,7 +298,7 @@ class Tests:
     def _left_out(self) -> dict[str, list[str]]:
         """Return by the reason what was to run and did not: it is in no test's outcome."""
         mistakes = {
-            f"mistake in the declaration: {problem}": [problem.id]
+            one_line(f"mistake in the declaration: {problem}"): [one_line(problem.id)]
             for problem in problems(self._config.stash[PROJECT].families)
         }
         waiting = [one_line(name) for name in self._collected if name not in self.tests]

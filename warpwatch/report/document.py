@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
 from warpwatch import __version__
@@ -432,7 +433,7 @@ def _measurement(timed: CaseRecord) -> Measurement:
         samples=len(samples),
         median=statistics.median(samples),
         mean=statistics.fmean(samples),
-        stddev=statistics.stdev(samples) if len(samples) > 1 else 0.0,
+        stddev=float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0,
         iqr=_interquartile_range(sorted(samples)),
         min=min(samples),
         max=max(samples),
