@@ -131,7 +131,7 @@ def faults(
         mismatches = _mismatches(trial, outcome)
         notes = [*outcome.notes, *_notes(trial, outcome)]
         notes += filter(None, [note_on(case, outcome.results)] if mismatches else [])
-        problems = [
+        problems: list[str] = [
             explain(case, name, mismatch, again, (offsets or {}).get(name, 0), notes)
             for name, mismatch in mismatches.items()
         ]

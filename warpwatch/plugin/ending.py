@@ -73,6 +73,7 @@ class Ending:
         on_all_cores(read, lambda done, _: progress(done, steps + len(calls)))
         explained = on_all_cores(calls, lambda done, _: progress(steps + done, steps + len(calls)))
         explanations |= {name: job.result().sentence for name, job in explained.items()}
+        comparison.explained |= {name: job.result().record for name, job in explained.items()}
         for name, explanation in explanations.items():
             decisions[name] = replace(decisions[name], explanation=explanation)
 
@@ -157,7 +158,7 @@ class Ending:
             lines.append(f"times of {len(facts)} cases: {report}; -v prints them here")
         if run.results.saved and is_cut:
             lines.append(f"every verdict of this run: {report} --html FOLDER")
-        lines += self._next_step()
+        lines += [f"next: {step}" for step in self.next_step()]
         slug = run.gpu.get("slug", "")
         if slug and self._has_clock and not run.asked.option and not run_files(run.project.baselines / slug):
             lines.append(f"there is no baseline for {slug} yet; `{RECORD}` makes one")
@@ -193,17 +194,23 @@ class Ending:
         named, few = named_options(self._config, with_settings=False), len(Benchmarks(self._config).facts) <= SHOWN
         return few or self._config.get_verbosity() > 0 or any(f"--benchmark-{name}" in named for name in FOR_TABLES)
 
-    def _next_step(self) -> Iterator[str]:
-        """Yield a line on what to do after a run that found a kernel wrong or slower."""
+    def next_steps(self) -> dict[str, str]:
+        """Return what to do about each slower case."""
+        comparison, against = self._run.comparison, spelled(self._config, "against")
+        slower = [name for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER]
+        return {name: step for name in slower if (step := comparison.next_step(name, against))}
+
+    def next_step(self) -> Iterator[str]:
+        """Yield what to do after a run that found a kernel wrong or slower."""
         comparison = self._run.comparison
         slower = {name: each.ratio for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER}
         if wrong := sorted(self._run.failed - slower.keys()):
             case = next((f"; python -m warpwatch run {name}" for name in wrong if name.count("-") == 4), "")
-            yield f"next: mend what is wrong{case}"  # a mistake in a declaration has no case
+            yield f"mend what is wrong{case}"  # a mistake in a declaration has no case
         elif slower:
             worst = max(slower, key=lambda name: (slower[name], name))
-            if step := comparison.next_step(worst, spelled(self._config, "against")):
-                yield f"next: {step}"
+            if step := self.next_steps().get(worst):
+                yield step
 
     def _energies(self) -> tuple[int, Counter[str]]:
         """Return how many timed cases have an energy, and why others have none; neither where none was asked for."""

@@ -122,7 +122,7 @@ def assert_right(
         raise DeviceError(with_command(str(error), again), error.lost) from None
     if problems:
         failure = pytest.fail.Exception("\n".join(problems), pytrace=False)
-        failure.__context__ = WrongResult(str(failure))  # its kind, for the record of this run
+        failure.__context__ = WrongResult.of(problems)  # its kind and elements, for the record of this run
         raise failure from None
     return left_out
 
@@ -213,8 +213,13 @@ def with_command(message: str, again: str) -> str:
 
 def command_of(item: pytest.Item) -> str:
     """Return the command that runs a test: ``pytest "correctness/test_kernels.py::test_exact[...]"`` with options."""
-    options = _chosen(item.config, spelled(item.config, "device"), spelled(item.config, "schedule-seed"))
-    return f'pytest "{item.nodeid}"{options}'
+    return command_for(item.config, item.nodeid)
+
+
+def command_for(config: pytest.Config, nodeid: str) -> str:
+    """Return the command that runs the test of an id."""
+    options = _chosen(config, spelled(config, "device"), spelled(config, "schedule-seed"))
+    return f'pytest "{nodeid}"{options}'
 
 
 def _chosen(config: pytest.Config, device_option: str, seed_option: str) -> str:

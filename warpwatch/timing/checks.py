@@ -202,4 +202,4 @@ def _right(case: Case, given: InputSet) -> Mapping[str, Expected]:
 def raise_all(problems: Sequence[str], first: str = "") -> None:
     """Raise WrongResult where there are problems. ``first``: what is said before them."""
     if problems:
-        raise WrongResult("\n".join(filter(None, [first, *problems])))
+        raise WrongResult.of([*filter(None, [first]), *problems])
