@@ -142,16 +142,15 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
 
     Raises BadKernel and host_code.NotHere.
     """
-    unit, preprocessed, target, dump, inlined = (
-        folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
-    )
+    ends = ("cpp", "ii", "s", "dump", "inlined")
+    unit, preprocessed, target, dump, inlined = (folder / f"kernel.{end}" for end in ends)
     flags = flags_of(folder, source, unit, options)
-    saying = SAYING if options["verbose"] else []
-    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options, [*saying, *flags])
+    reading = flags + (SAYING if options["verbose"] else [])
+    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options, reading)
     asked = instances.name_expressions(options["expressions"])
     text, brought = read([]) + asked, []
-    if options["checks"]:  # from here on: no macro of theirs tells a kernel in which build it is
-        flags += [*checks(), f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"]
+    dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"]
+    flags += [*checks(), *dumped] if options["checks"] else []  # behind: no macro of theirs says which build this is
     while True:
         plain = plain_cpp(text, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")

@@ -127,7 +127,8 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings, l
     require_memory(machine, case)
     repeat = _again(case, seed, settings, launches)
     often = launches or (info.launches if info else SOFTWARE_LAUNCHES)
-    trial, problems, first = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
+    evaluated = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
+    trial, problems, first = evaluated.trial, evaluated.faults, evaluated.first
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
     print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
@@ -145,6 +146,8 @@ def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings, l
         beside = measure_overhead(machine) if isinstance(machine, Device) else 0.0
         own = _rates(case, kernel_seconds(seconds, beside))
         print(f"GPU time  {seconds * 1e6:,.2f} µs, {own} (median of {TIMED_LAUNCHES}, {note or 'warm'})")
+    if evaluated.remark:
+        print(f"remark    {evaluated.remark.removeprefix(f'{case.id}: ')}")
     print("result    WRONG" if problems else "result    right", *problems, sep="\n")
     return not problems
 
@@ -210,12 +213,12 @@ def _run_every_case(project: Project, expression: str, settings: Settings) -> in
             host_memory.require(case, host_memory.peak_bytes(case, copies=3))
             image = compile_build(case.build, info.target).path
             again = f"python -m warpwatch run {case.id}"
-            _, faults_of_case, _ = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
+            evaluated = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
         except DeviceError as error:
             print(error)
             return 2
-        if faults_of_case:
+        if evaluated.faults:
             wrong += 1
-            print(f"{case.id}: WRONG", *faults_of_case, sep="\n")
+            print(f"{case.id}: WRONG", *evaluated.faults, sep="\n")
     print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
     return int(wrong > 0)

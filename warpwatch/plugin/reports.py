@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.asked import RUN
 from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, DEVICE, PROJECT, WORKER
-from warpwatch.plugin.fixtures import FAILURES, LEFT_OUT, command_of, with_command
+from warpwatch.plugin.fixtures import FAILURES, LEFT_OUT, REMARK, REPEATED, command_of, with_command
 from warpwatch.plugin.options import OPTIONS, value_of
 from warpwatch.plugin.storage import Results
 from warpwatch.plugin.xdist.processes import is_part
@@ -55,6 +55,7 @@ from warpwatch.verdict.rule import Verdict
 WITH_WHOLE_MESSAGES = 2  # the verbosity, as of -vv, with which pytest's short summary is not short
 MOST_SHOWN = 2**15  # characters that a test's kernel printed
 TESTS = pytest.StashKey["Tests"]()
+MOST_REMARKS = 20  # lines that are printed
 MOST = 2**14  # characters of a message that are recorded
 LONGEST = 2000  # characters of a sentence
 OF_KERNEL = "of_kernel"  # attribute of a report, which xdist hands on
@@ -85,11 +86,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     properties = (dict(report.user_properties) for report in tested if report.when == "call")
     left_out = Counter(named[LEFT_OUT] for named in properties if LEFT_OUT in named)
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
+    lines += _of_same_bits(tested, value_of(terminalreporter.config, "deterministic"))
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
     lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
     for text in lines:
         terminalreporter.line(text)
+
+
+def _of_same_bits(tested: Iterable[pytest.TestReport], everywhere: bool) -> list[str]:
+    """Return a line for each remark, and one on the cases that were asked for the same bits.
+
+    ``everywhere``: another process was asked too.
+    """
+    named = [each for report in tested if report.when == "call" for each in report.user_properties]
+    remarks = [f"remark: {text}" for text in dict.fromkeys(text for name, text in named if name == REMARK)]
+    cut = [f"... and {len(remarks) - MOST_REMARKS} more remarks: --junitxml=FILE has all"]
+    asked = Counter(answer for name, answer in named if name == REPEATED)
+    where = f"in later launches, in other orders of blocks{' and in another process' * everywhere}"
+    counted = [f"the same bits {where}: {asked['yes']} of {asked.total()} cases"]
+    return [*remarks[:MOST_REMARKS], *cut * (len(remarks) > MOST_REMARKS), *counted * bool(asked)]
 
 
 @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, tryfirst=True)
@@ -252,6 +268,7 @@ class Tests:
             reason=known.reason or _reason(report),
             seconds=known.seconds + report.duration,
             launched=known.launched or LAUNCHED in properties,
+            remarks=tuple(_sentence(str(text)) for name, text in report.user_properties if name == REMARK),
             place=sent.place if sent.place.file else known.place,
             faults=(*known.faults, *(_faults(report, sent, properties) if report.failed else ())),
         )

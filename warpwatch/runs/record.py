@@ -139,7 +139,7 @@ class TestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``id``: pytest's node id. ``case``: id of its case or build, where it is of one, and ``kernel``: family and variant.
     ``reason``: message of a failure, or why it was skipped. ``launched``: a kernel ran. ``place``: where the kernel
-    begins, or else the test. ``faults``: at least one of a failed test.
+    begins, or else the test. ``faults``: at least one of a failed test. ``remarks``: what is odd of a right case.
     """
 
     __test__ = False  # pytest would take it for a class of tests
@@ -153,6 +153,7 @@ class TestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     launched: bool = False
     place: Place = Place()
     faults: tuple[Fault, ...] = ()
+    remarks: tuple[Text, ...] = ()
 
     @property
     def name(self) -> str:
