@@ -6,6 +6,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_a_mistake_is_a_sentence(fields: dict[str, object], said: str) -> None:
 
 
 def test_a_reference_that_depends_on_the_number_of_rows_is_a_mistake() -> None:
-    def centred(x: Array) -> Array:
+    def centred(x: Array) -> Any:
         return x.astype(np.float64) - x.mean(axis=0)
 
     family = ww.Family(

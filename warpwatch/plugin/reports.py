@@ -20,6 +20,7 @@ from msgspec import structs
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import Problem, problems
+from warpwatch.devices.compile.builds import suspicious_lines
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.info import DeviceInfo
@@ -87,11 +88,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = Counter(named[LEFT_OUT] for named in properties if LEFT_OUT in named)
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
     lines += _of_same_bits(tested, value_of(terminalreporter.config, "deterministic"))
+    lines += [f"suspicious: {sentence}" for sentence in _suspicious(terminalreporter.config)]
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
     lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
     for text in lines:
         terminalreporter.line(text)
+
+
+def _suspicious(config: pytest.Config) -> list[str]:
+    """List what is unusual in the sources of foreign code; nothing where the code is trusted."""
+    untrusted = getattr(config.stash[WORKER].settings, "untrusted", False)
+    return suspicious_lines(config.stash[PROJECT]) if untrusted and not is_part(config) else []
 
 
 def _of_same_bits(tested: Iterable[pytest.TestReport], everywhere: bool) -> list[str]:
@@ -291,6 +299,7 @@ class Tests:
         if self.record is None:
             return
         about = {**self.about, "tests": [*self.tests.values()], "settings": _settings(session.config)}
+        about["suspicious"] = [_sentence(sentence) for sentence in _suspicious(session.config)]
         about["exit_status"] = int(session.exitstatus)
         document = {"machine_info": {"gpu": _gpu_of(session.config)}, "datetime": datetime.now(UTC).isoformat()}
         document["commit_info"] = session.config.hook.pytest_benchmark_generate_commit_info(config=session.config)

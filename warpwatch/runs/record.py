@@ -221,7 +221,7 @@ class _RunFacts:
     ``missing``: cases that the other side has and a whole run had not. ``past``: the files of the runs that it was
     compared with. ``notes``: what holds for the comparison as a whole; ``alarm``: what changed for all cases together.
     ``nothing``: says that nothing was compared, tested or measured. ``settings``: options of this run by name.
-    ``exit_status``: pytest's, in a record of its own.
+    ``exit_status``: pytest's, in a record of its own. ``suspicious``: unusual lines of code that was not trusted.
     """
 
     version: int = 0
@@ -240,6 +240,7 @@ class _RunFacts:
     nothing: Sequence[Text] = ()
     settings: Mapping[Text, Text] = field(default_factory=dict)
     exit_status: int = 0
+    suspicious: Sequence[Text] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

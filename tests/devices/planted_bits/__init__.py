@@ -1,5 +1,8 @@
 """Declares kernels whose bits depend on the order of threads, blocks or time: the tests copy this folder."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 import warpwatch as ww
@@ -9,7 +12,7 @@ ONES = ("last_writer", "neighbour", "first_of_equals")
 HONEST = ("in_order", "fixed_point")
 
 
-def summing(name, entry="", **fields):
+def summing(name: str, entry: str = "", **fields: Any) -> ww.Variant:
     return ww.kernel(
         name,
         source="sums.cu",
@@ -39,7 +42,7 @@ SUM = ww.Family(
 )
 
 
-def other(name, reference, *names):
+def other(name: str, reference: Callable[..., Any], *names: str) -> ww.Family:
     return ww.Family(
         name,
         sizes=("n",),

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.cases import Build, Case, given_of
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import builds
+from warpwatch.catalogue.suspicious import Remark, in_cuda, in_python
 from warpwatch.devices.compile.compiler import (
     NVCC_FLAGS,
     CompileError,
@@ -18,11 +21,12 @@ from warpwatch.devices.compile.compiler import (
     Target,
     compile_file,
     compile_text,
+    name_from,
     nvcc,
     read_image,
 )
 from warpwatch.devices.compile.entries import TABLE, Kernels, compile_entries, needs_names
-from warpwatch.devices.compile.ready import code_image, find_entries
+from warpwatch.devices.compile.ready import READY, code_image, find_entries
 from warpwatch.devices.compile.symbols import pointed_to
 from warpwatch.devices.machine import DeviceError
 
@@ -96,6 +100,30 @@ def named_files(source: Path, include: Sequence[Path]) -> dict[Path, str]:
             if header and header not in (*texts, *waiting, source.resolve()):
                 waiting.append(header)
     return texts
+
+
+def suspicious_lines(project: Project) -> list[str]:
+    """List what is unusual in the sources of a project's kernels and in its declarations, a sentence for each line.
+
+    Machine code that is there already, and what a function returns, are named as not looked at.
+    """
+    declared = project.root.joinpath(*project.module.split("."))
+    python = sorted(declared.rglob("*.py")) if declared.is_dir() else [declared.with_suffix(".py")]
+    remarks = {path: in_python(path.read_text(errors="replace")) for path in python}
+    for build in {build.variant: build for build in builds(project.families)}.values():
+        variant, include = build.variant, [(build.family.folder / folder).resolve() for folder in build.variant.include]
+        if variant.call:
+            continue
+        if callable(variant.source) or build.source.suffix in READY:
+            remarks[build.source] = [Remark(1, f"{build.family.name} {variant.name}: machine code is not looked at")]
+        else:
+            texts = named_files(build.source, include)
+            remarks |= {path.resolve(): in_cuda(text) for path, text in texts.items() if path.resolve() not in remarks}
+    return [
+        f"{name_from(project.root, path)}:{remark.line}: {remark.text}"
+        for path, found in remarks.items()
+        for remark in found
+    ]
 
 
 def compile_build(build: Build, target: Target | None) -> Image:
