@@ -6,24 +6,31 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import warpwatch as ww
+from kernels import FAMILIES
 from tests.catalogue.changed import with_family, with_variant
 from tests.devices.planted_bits import HONEST, ONES, SUMS
 from tests.own import SCALE
 from tests.project import ROOT
 from tests.stranger import TABLE, run_pytest
 from warpwatch.catalogue.arrays import Array
-from warpwatch.catalogue.cases import Build, Case
+from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.validation import problems
+from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.devices.evaluate import judged
 from warpwatch.devices.runner import Outcome
 from warpwatch.devices.same_bits import Repeated, Watch, between_processes, difference
+from warpwatch.devices.worker import Kernel
+from warpwatch.runs.identity import Difference
+from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_run
+from warpwatch.timing.measurement import Measured
 
+COPY = find_case(FAMILIES, "copy-naive-256-4096-float32")
 TEST = 'import pytest\n\n@pytest.mark.cases("tested")\ndef test_right(check):\n    check()\n'
 PLANTED = {*(f"sum-{name}" for name in SUMS), *(f"one-{name}" for name in ONES), "bins-histogram"}
 
@@ -145,3 +152,46 @@ def test_a_reference_that_depends_on_the_number_of_rows_is_a_mistake() -> None:
     assert "same_for has 'm', but the reference gives another y for 1x7 than the first rows of that for 5x7" in str(
         problem
     )
+
+
+KEPT, TIMED = "sum-kept-64-1000-float32", "    tests=((1000,),),\n    variants=(\n        *map(summing"
+MEASURE = 'import pytest\n\n@pytest.mark.cases("timed")\ndef bench_kernel(measure):\n    measure()\n'
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
+def test_a_saved_run_keeps_the_bits_that_are_required_and_compares_them(repository: Path) -> None:
+    file = repository / "mine" / "__init__.py"
+    text = file.read_text()
+    assert TIMED in text
+    file.write_text(text.replace(TIMED, f"    benchmarks=((1000,),),\n{TIMED}"))
+    (repository / "bench").mkdir()
+    (repository / "bench" / "bench_kernels.py").write_text(MEASURE)
+    options = ("--device=software", "--benchmark-max-time=1e-9", "--benchmark-min-rounds=3", "-k", "kept or in_order")
+    facts = []
+    for name in ("first", "second"):
+        done = run_pytest(repository, "-q", "bench", *options, f"--benchmark-json={name}.json")
+        assert "2 passed" in done.stdout, done.stdout
+        run = read_run(repository / f"{name}.json")
+        facts.append({case: timed.facts.bits for case, timed in run.cases.items()})
+    assert facts[0] == facts[1]
+    assert len(facts[0][KEPT]) == 16
+    assert [bits for case, bits in facts[0].items() if case != KEPT] == [""]
+
+
+@pytest.mark.parametrize(
+    ("bits", "said"),
+    [
+        ("a", ["the same bits as in the baseline: 1 of 1 cases"]),
+        ("b", [f"the same bits as in the baseline: 0 of 1 cases; not {COPY.id}"]),
+        ("", []),
+    ],
+)
+def test_a_run_says_whether_its_bits_are_those_of_the_baseline(bits: str, said: list[str]) -> None:
+    facts = {"bits": bits} if bits else {}
+    saved = RunRecord(path=Path("0001.json"), cases={COPY.id: CaseRecord(samples=(1e-6,), facts=Facts(bits="a"))})
+    comparison = BaselineComparison(runs=[saved])
+    comparison.measured[COPY.id] = Measured(kernel=cast("Kernel", None), case=COPY, kind="cold", facts=facts)
+    assert [line for line in comparison.describe() if "bits" in line] == said
+    comparison.changed[COPY.id] = Difference(changed={"draw": ("drawn otherwise",)})
+    assert not any("bits" in line for line in comparison.describe())

@@ -84,6 +84,7 @@ class Measure:
             if stats:
                 measured.finish(stats.median)
             measured.check_last_result()
+            measured.record_bits()
         measured.observe(self.budget.observers)
         if stats:
             self.comparison.add(measured, stats.data)
