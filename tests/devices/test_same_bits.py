@@ -22,10 +22,11 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.validation import problems
 from warpwatch.compare.with_baseline import BaselineComparison
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.evaluate import judged
-from warpwatch.devices.runner import Outcome
+from warpwatch.devices.runner import Outcome, launch_once, load, upload
 from warpwatch.devices.same_bits import Repeated, Watch, between_processes, difference
-from warpwatch.devices.worker import Kernel
+from warpwatch.devices.worker import Kernel, Worker, gpu
 from warpwatch.runs.identity import Difference
 from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_run
 from warpwatch.timing.measurement import Measured
@@ -195,3 +196,20 @@ def test_a_run_says_whether_its_bits_are_those_of_the_baseline(bits: str, said: 
     assert [line for line in comparison.describe() if "bits" in line] == said
     comparison.changed[COPY.id] = Difference(changed={"draw": ("drawn otherwise",)})
     assert not any("bits" in line for line in comparison.describe())
+
+
+def copy_beside_another_kernel() -> list[float]:
+    """Launch, in the worker, while blocks of another kernel take room; return what it left, and the seconds of both."""
+    device, x = gpu(), np.arange(4096, dtype=np.float32)
+    image = compile_build(COPY.build, device.info.target).path
+    guarded = upload(device, COPY, {"A": x})
+    loaded = load(device, COPY, image, guarded)
+    with device._crowded(1):
+        results = launch_once(loaded)
+    loaded.free_own()
+    return (x - next(iter(results.values()))).tolist()
+
+
+@pytest.mark.slow
+def test_a_kernel_runs_beside_one_that_takes_room(software: Worker) -> None:
+    assert not any(software.call(copy_beside_another_kernel))

@@ -54,7 +54,7 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("clock", "clock64", "globaltimer", "__nanosleep", "nanosleep"), TIME),
     **dict.fromkeys(("__TIME__", "__DATE__", "__TIMESTAMP__"), TIME),
     **dict.fromkeys(("__SANITIZE_THREAD__", "__SANITIZE_ADDRESS__", "_GLIBCXX_TSAN", "__SOFTCUDA__"), BUILD),
-    **dict.fromkeys(("__has_feature", "__has_include"), BUILD),
+    **dict.fromkeys(("__has_feature", "__has_include", "__BASE_FILE__"), BUILD),
     **dict.fromkeys(("cudaAccessPolicyWindow", "accessPolicyWindow", "access_property", "annotated_ptr"), CACHE),
     **dict.fromkeys(("createpolicy", "prefetch", "prefetchu", "discard", "applypriority", "__builtin_prefetch"), CACHE),
     **dict.fromkeys(("cudaLaunchDevice", "cudaGetParameterBuffer", "cudaStreamFireAndForget"), CHILD),
