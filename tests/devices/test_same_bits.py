@@ -17,7 +17,7 @@ from tests.catalogue.changed import with_family, with_variant
 from tests.devices.planted_bits import HONEST, ONES, SUMS
 from tests.own import SCALE
 from tests.project import ROOT
-from tests.stranger import TABLE, run_pytest
+from tests.stranger import TABLE, run_command, run_pytest
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.validation import problems
@@ -213,3 +213,12 @@ def copy_beside_another_kernel() -> list[float]:
 @pytest.mark.slow
 def test_a_kernel_runs_beside_one_that_takes_room(software: Worker) -> None:
     assert not any(software.call(copy_beside_another_kernel))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
+def test_a_case_that_is_run_by_hand_says_so(repository: Path) -> None:
+    case = "sum-atomic_sum-64-1000-float32"
+    done = run_command(repository, "run", case, "--device=software", "--seed=1", "--launches=4")
+    assert re.search(r"^remark    bits differ between launches 1 and \d: total\[0\]", done.stdout, re.MULTILINE), done
+    assert done.returncode == 0
