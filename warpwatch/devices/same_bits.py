@@ -19,6 +19,7 @@ from warpwatch.catalogue.elements import is_float, wide
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.same_for import first_part, smaller_cases
 from warpwatch.devices.compile.builds import entries_of
+from warpwatch.devices.compile.entries import needs_names
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.mismatch import compare_all
 from warpwatch.devices.references import drawn, expected
@@ -192,17 +193,25 @@ def _on_fewer_rows(
 ) -> Iterator[str]:
     """Yield how the results of smaller cases, on the first rows of the inputs, differ from those of the whole one."""
     for size, smaller in smaller_cases(case):
-        if not {step.entry for step in smaller.steps} <= set(entries_of(case.build)):
-            continue  # a kernel for another size, which was not compiled
+        more, less = (f"{size} = {each.sizes[size]}" for each in (case, smaller))
+        if missing := _not_compiled(smaller):
+            cure = "add such a shape to `tests`"
+            yield f"{less} cannot be compared: {missing} is launched on no shape of `tests` or `benchmarks`; {cure}"
+            continue
         parts = ((array.name, first_part(inputs[array.name], array.shape)) for array in smaller.inputs)
         given = {name: np.ascontiguousarray(part) for name, part in parts}
         with ExitStack() as cleanup:
             results = launch_once(_load(machine, smaller, image, given, cleanup))
         same = {array.name: first_part(whole[array.name], array.shape) for array in smaller.results}
         if found := difference(same, results):
-            more, less = (f"{size} = {each.sizes[size]}" for each in (case, smaller))
             rights = _are_right(smaller, given, {f"that for {more}": same, f"that for {less}": results})
             yield f"the same rows have other bits for {more} and {less}: {found}; {rights}"
+
+
+def _not_compiled(case: Case) -> str:
+    """Return the first kernel of a case that its build was not compiled for; empty where there is none."""
+    entries = (step.entry for step in case.steps if needs_names(step.entry))
+    return next((entry for entry in entries if entry not in entries_of(case.build)), "")
 
 
 def _are_right(case: Case, inputs: Mapping[str, Array], each: Mapping[str, Results]) -> str:
