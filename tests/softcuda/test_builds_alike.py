@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
+
 from tests.project import ROOT
 from tests.softcuda.device import Device
 
@@ -38,6 +40,26 @@ with tempfile.TemporaryDirectory() as name:
 def test_a_kernel_cannot_ask_whether_it_is_checked(checked: Device) -> None:
     for device in (checked, checked.unchecked):
         assert device.left(device.image(ASKING), "asking", 4, threads=1, orders=(None,)) == [bytes(4)]
+
+
+ROWS = """
+extern "C" __global__ void rows(int* out)
+{
+    __shared__ int counters[8][64];
+    for (int i = threadIdx.x; i < 8 * 64; i += 64)
+        counters[0][i] = i;
+    __syncthreads();
+    for (int i = threadIdx.x; i < 8 * 64; i += 64)
+        out[i] = counters[i / 64][i % 64];
+}
+"""
+
+
+def test_a_loop_over_all_rows_by_the_first_runs_to_its_end_in_both_builds(checked: Device) -> None:
+    for device in (checked, checked.unchecked):
+        (left,) = device.left(device.image(ROWS), "rows", 4 * 512, threads=64, orders=(None,))
+        assert isinstance(left, bytes), left
+        assert np.array_equal(np.frombuffer(left, np.int32), np.arange(512))
 
 
 def test_both_builds_have_the_same_macros() -> None:
