@@ -160,12 +160,14 @@ def test_they_are_listed_and_nothing_else(capsys: pytest.CaptureFixture[str]) ->
 def test_a_project_that_is_one_file_is_looked_at_with_the_headers_of_its_kernels(tmp_path: Path) -> None:
     (tmp_path / "kept.h").write_text("__device__ int n;\n")
     (tmp_path / "own.cu").write_text('#include "kept.h"\nextern "C" __global__ void own(float* y) { *y = n++; }\n')
+    (tmp_path / "long.cu").write_text(f"// {'x' * 2**20}\n")
     (tmp_path / "ready.cubin").write_bytes(b"")
     (tmp_path / "one.py").write_text(
         "import gc\nimport warpwatch as ww\n"
         "ONE = ww.Family('one', sizes=('n',), arrays=lambda n: {'y': ww.Out(n, 'float32')}, tests=((1,),),\n"
         "    reference=lambda n: __import__('numpy').ones(n), variants=(\n"
         "    ww.kernel('own', source='own.cu', configurations=(32,), x=0, y=None),\n"
+        "    ww.kernel('long', source='long.cu', configurations=(32,), x=0, y=None),\n"
         "    ww.kernel('ready', source='ready.cubin', configurations=(32,), x=0, y=None)))\n"
     )
     code = f"""
@@ -179,6 +181,7 @@ print(*suspicious_lines(load_project(Path({str(tmp_path)!r}), "one")), sep="\\n"
         f"one.py:1: `gc` {HIDDEN}",
         "one.py:4: `__import__` runs a text as code",
         "kept.h:1: `n` outlives a launch",
+        "long.cu:1: is too long to be looked at: 1,048,580 characters",
         "ready.cubin:1: one ready: machine code is not looked at",
     ]
 

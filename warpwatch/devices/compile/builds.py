@@ -37,6 +37,7 @@ OWN_NAME = r"\btypedef\b[^;{}]*\b%s\s*;|(?:::|\.|->)\s*%s\b|[,{]\s*%s\s*="
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\0\n]+)[">].*$', re.MULTILINE)
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+MOST_LOOKED_AT = 2**20  # characters of a file in which unusual lines are looked for
 ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b.*$", re.MULTILINE)
 
 
@@ -109,7 +110,7 @@ def suspicious_lines(project: Project) -> list[str]:
     """
     declared = project.root.joinpath(*project.module.split("."))
     python = sorted(declared.rglob("*.py")) if declared.is_dir() else [declared.with_suffix(".py")]
-    remarks = {path: in_python(path.read_text(errors="replace")) for path in python}
+    remarks = {path: _looked_at(path) for path in python}
     for build in {build.variant: build for build in builds(project.families)}.values():
         variant, include = build.variant, [(build.family.folder / folder).resolve() for folder in build.variant.include]
         if variant.call:
@@ -117,13 +118,24 @@ def suspicious_lines(project: Project) -> list[str]:
         if callable(variant.source) or build.source.suffix in READY:
             remarks[build.source] = [Remark(1, f"{build.family.name} {variant.name}: machine code is not looked at")]
         else:
-            texts = named_files(build.source, include)
-            remarks |= {path.resolve(): in_cuda(text) for path, text in texts.items() if path.resolve() not in remarks}
+            files = {path.resolve() for path in named_files(build.source, include)} or {build.source}
+            remarks |= {path: _looked_at(path) for path in sorted(files - remarks.keys())}
     return [
         f"{name_from(project.root, path)}:{remark.line}: {remark.text}"
         for path, found in remarks.items()
         for remark in found
     ]
+
+
+def _looked_at(path: Path) -> list[Remark]:
+    """List what is unusual in a file, by its name: Python or CUDA C++."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        return [Remark(1, f"cannot be read: {error.strerror}")]
+    if len(text) > MOST_LOOKED_AT:
+        return [Remark(1, f"is too long to be looked at: {len(text):,} characters")]
+    return in_python(text) if path.suffix == ".py" else in_cuda(text)
 
 
 def compile_build(build: Build, target: Target | None) -> Image:
