@@ -305,7 +305,7 @@ def test_a_kernel_is_checked_with_what_was_made_ahead(worker: Worker) -> None:
     prepare(worker, LARGE)
     assert not worker.call(is_begun)
     worker.call(sampling.sample, "warm")
-    worker.call(sampling.finish, None)
+    worker.call(sampling.finish, "warm")
 
 
 def say_gpu_clock() -> None:
@@ -327,7 +327,7 @@ def test_nothing_begins_beside_a_kernel_that_prints(worker: Worker) -> None:
 def begin_slowly() -> None:
     """Begin as on a GPU with something that takes a moment."""
 
-    def make(case: Case, reference: bool) -> Material:
+    def make(case: Case, reference: bool) -> tuple[Material, ...]:
         time.sleep(0.5)
         return (Material(seed=1, inputs={}),)
 

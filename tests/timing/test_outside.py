@@ -48,7 +48,7 @@ def measure(case: Case) -> dict[str, Any]:
     for _ in range(12):
         sampling.sample("warm")
     facts |= observers.end()
-    sampling.finish(None)
+    sampling.finish("warm")
     return facts
 
 

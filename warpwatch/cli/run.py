@@ -155,7 +155,8 @@ def run_case(
     require_memory(machine, case)
     repeat = _again(case, seed, settings, launches)
     often = launches or (info.launches if info else SOFTWARE_LAUNCHES)
-    trial, problems, first = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
+    evaluated = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
+    trial, problems, first = evaluated.trial, evaluated.faults, evaluated.first
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
     print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
@@ -164,6 +165,8 @@ def run_case(
         loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
         json.record = replace(json.record, cases={case.id: _time(loaded, info)})
         problems = problems or _late_problems(loaded, trial, repeat)
+    if evaluated.remark:
+        print(f"remark    {evaluated.remark.removeprefix(f'{case.id}: ')}")
     print("result    WRONG" if problems else "result    right", *problems, sep="\n")
     launched = f"seed {seed}, {trial.launches} launches on these inputs, {len(trial.draws) - 1} on others"
     json.add(_tested(case, repeat, WrongResult.of(problems) if problems else None, launched))
@@ -268,14 +271,14 @@ def _run_every_case(project: Project, expression: str, settings: Settings, json:
             host_memory.require(case, host_memory.peak_bytes(case, copies=3))
             image = compile_build(case.build, info.target).path
             again = f"python -m warpwatch run {case.id}"
-            _, faults_of_case, _ = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
+            evaluated = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
         except DeviceError as error:
             json.add(_tested(case, again, error))
             print(error)
             return 2
-        json.add(_tested(case, again, WrongResult.of(faults_of_case) if faults_of_case else None))
-        if faults_of_case:
+        json.add(_tested(case, again, WrongResult.of(evaluated.faults) if evaluated.faults else None))
+        if evaluated.faults:
             wrong += 1
-            print(f"{case.id}: WRONG", *faults_of_case, sep="\n")
+            print(f"{case.id}: WRONG", *evaluated.faults, sep="\n")
     print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
     return int(wrong > 0)

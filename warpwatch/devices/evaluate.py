@@ -31,6 +31,7 @@ from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import SLOW, computed, drawn, expected, naming, slow_cases
 from warpwatch.devices.runner import Outcome, run_several
+from warpwatch.devices.same_bits import Watch
 
 SEEDS = range(3)  # of inputs that are tried before it is said that a family's tests show nothing
 LOOKED_AT = 64  # elements that are compared first, because nearly always one of them shows enough
@@ -54,6 +55,20 @@ class Trial:
         return [draw.inputs for draw in self.draws]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Launches of a case, and what is wrong.
+
+    ``faults``: descriptions, none where the case is right. ``first``: outcome of the first launch. ``remark``: how bits
+    differ between launches that all are right, where the declaration says nothing of it.
+    """
+
+    trial: Trial
+    faults: list[str]
+    first: Outcome
+    remark: str = ""
+
+
 def evaluate(
     machine: Machine,
     case: Case,
@@ -65,7 +80,7 @@ def evaluate(
     exact: bool = False,
     further: bool = True,
     placement: Placement = PLAIN,
-) -> tuple[Trial, list[str], Outcome]:
+) -> Evaluation:
     """Upload the inputs of a case, launch it, compare with the reference, and describe what is wrong.
 
     Parameters
@@ -79,11 +94,6 @@ def evaluate(
     placement : Placement
         Layout of arrays and blocks.
 
-    Returns
-    -------
-    trial, faults, first
-        The launches; descriptions of what is wrong, none where the case is right; the outcome of the first launch.
-
     Raises
     ------
     BadCase, DeviceError
@@ -93,7 +103,18 @@ def evaluate(
     outcomes = run_several(machine, case, image, trial.inputs, launches, placement)
     first = next(outcomes)
     offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-    return trial, faults(trial, chain([first], outcomes), again, offsets), first
+    watch = Watch(launches)
+    problems, remark = faults(trial, watch.over(chain([first], outcomes)), again, offsets), ""
+    if (differing := watch.sentence) and not problems:
+        problems, remark = judged(case, differing, again)
+    return Evaluation(trial=trial, faults=problems, first=first, remark=remark)
+
+
+def judged(case: Case, differing: str, again: str) -> tuple[list[str], str]:
+    """Return faults and remark of a case whose bits differ, by what it declares. ``differing``: how they differ."""
+    if case.deterministic:
+        return [f"{case.id} must give the same bits again (deterministic=True): {differing}\n  again     {again}"], ""
+    return [], "" if case.deterministic is False else f"{case.id}: {differing}"
 
 
 def plan(case: Case, seed: int, *, launches: int, exact: bool = False, further: bool = True) -> Trial:

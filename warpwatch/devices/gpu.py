@@ -41,6 +41,9 @@ HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
 EARLY_SECONDS = 0.002  # that such work may run before a time begins, 20 times as long as a hold lasts
 STRAY_BYTES = 2**16  # of each result that are looked at, so that the look ends before the hold does
+CROWDED_SECONDS = 0.0005  # in which the blocks of a kernel that takes room are all there
+CROWDS = 4  # shares of the multiprocessors that it takes: an eighth to a half
+OCCUPY = Path(__file__).with_name("occupy.cu")
 ONE = Launch((1, 1, 1), (1, 1, 1))
 SHARED = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 # Properties of the software device that differ from a GPU's.
@@ -374,6 +377,43 @@ class Device:
         if self.time(held, watched=False) is None:
             return "waits until its work is done: queue it on `stream` and return"
         return "queues its work on another stream than the `stream` that it is given" if changed else ""
+
+    @contextmanager
+    def in_another_order(self, number: int) -> Iterator[str]:
+        if number and self.info.has_gpu_clock:
+            with self._crowded(number):
+                yield ", beside another kernel"
+        elif number:
+            import softcuda  # noqa: PLC0415  # where it is needed
+
+            with softcuda.in_another_order(number) as seed:
+                yield f", the second with --schedule-seed {seed}"
+        else:
+            yield ""
+
+    @functools.cached_property
+    def _occupy(self) -> Function:
+        return self.load(compile_file(OCCUPY, {}, self.info.timing_target).path, "occupy")
+
+    @contextmanager
+    def _crowded(self, number: int) -> Iterator[None]:
+        """Let blocks of another kernel take a part of the multiprocessors, on a stream of their own."""
+        gate = self._driver.pagelocked_zeros(1, np.uint32, mem_flags=self._driver.host_alloc_flags.DEVICEMAP)
+        address, limit = int(gate.base.get_device_pointer()), int(HOLD_SECONDS * self.info.clock_hz)
+        shared = self.info.limits.shared_bytes // 2 + 1024  # one to a multiprocessor
+        blocks = max(1, self.info.multiprocessors * (1 + number % CROWDS) // (2 * CROWDS))
+        launch = Launch((blocks, 1, 1), (self.info.limits.threads, 1, 1), shared)
+        self.launcher(self._occupy, launch, (np.uint64(address), np.int64(limit)))  # prepares it, for this stream too
+        aside, packed = self._driver.Stream(1), pack((np.uint64(address), np.int64(limit)))
+        with self._errors("launching a kernel beside another"):
+            self._occupy.handle[1].prepared_async_call(launch.grid, launch.block, aside, packed, shared_size=shared)
+        time.sleep(CROWDED_SECONDS)
+        try:
+            yield
+        finally:
+            gate[0] = 1
+            with suppress(self._driver.Error):  # what failed inside is said instead
+                aside.synchronize()
 
     def finish(self) -> None:
         with self._errors("the kernel failed"):  # the fault of a fast kernel may show here already

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -163,6 +164,12 @@ class Machine(Protocol):
 
     def leave_call(self) -> None:
         """Restore what calls have changed of the process and the context."""
+
+    def in_another_order(self, number: int) -> AbstractContextManager[str]:
+        """Run what is launched inside, and waited for, in another order of blocks; in the usual one where that is 0.
+
+        The value says which order that is, or nothing.
+        """
 
     def finish(self) -> None:
         """Wait for the launches. Raises DeviceError where one failed, or did not end within the limit."""

@@ -43,6 +43,7 @@ from warpwatch.devices.machine import LATE, DeviceError, Machine
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, flush, run_several
+from warpwatch.devices.same_bits import Repeated, between_processes, repeated
 from warpwatch.devices.transfer import PATIENCE, Stage, receive, send, serve, stage
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
@@ -497,10 +498,24 @@ def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Pl
     return next(run_several(machine(case.variant.on_host), case, image, [inputs], 1, placement))
 
 
-def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> tuple[list[str], str]:
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """A case that was evaluated: its faults, a remark, and why no further inputs were tried, if any could be."""
+
+    faults: list[str]
+    remark: str
+    left_out: str
+
+
+def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> Tested:
     """Evaluate a case, in the child, as ``Kernel.evaluate`` says."""
-    trial, faults, _ = evaluate(machine(case.variant.on_host), case, image, again, **options)
-    return faults, trial.left_out
+    evaluated = evaluate(machine(case.variant.on_host), case, image, again, **options)
+    return Tested(faults=evaluated.faults, remark=evaluated.remark, left_out=evaluated.trial.left_out)
+
+
+def repeat_case(case: Case, image: Path, **options: Any) -> Repeated:
+    """Launch a case again and again, in the child, as ``same_bits.repeated`` does."""
+    return repeated(machine(case.variant.on_host), case, image, **options)
 
 
 @dataclass(frozen=True)
@@ -532,12 +547,21 @@ class Kernel:
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
 
-    def evaluate(self, case: Case, again: str, **options: Any) -> tuple[list[str], str]:
-        """Evaluate a case of this build as devices.evaluate.evaluate does, with its options.
-
-        Returns the faults, and why no further inputs were tried, if any could be.
-        """
+    def evaluate(self, case: Case, again: str, **options: Any) -> Tested:
+        """Evaluate a case of this build as devices.evaluate.evaluate does, with its options."""
         return self.worker.call(evaluate_case, case, self.image.path, again, **options)
+
+    def repeat(self, case: Case, *, launches: int, seed: int = 0, other: Worker | None = None) -> Repeated:
+        """Launch a case again and again, in this process and once in another one, and say where bits differ."""
+        image = self.image.path
+        own = self.worker.call(repeat_case, case, image, seed=seed, launches=launches)
+        if other is None or own.differing:
+            return own
+        theirs = other.call(repeat_case, case, image, seed=seed, launches=1, known=own.digest)
+        if theirs.digest == own.digest:
+            return own
+        mine = self.worker.call(repeat_case, case, image, seed=seed, launches=1, known=theirs.digest)
+        return replace(own, differing=between_processes(mine, theirs))
 
 
 def _answer(function: tuple[str, str], contents: Callable[[], Any]) -> tuple[object, Exception | None]:

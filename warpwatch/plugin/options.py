@@ -83,6 +83,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "N",
         "help": "Launch each tested case so often on the same inputs (default: 30; on the software device 3).",
     },
+    "deterministic": _FLAG
+    | {
+        "help": "Ask of each tested case whether it gives the same bits again: in more launches, in other orders of "
+        "threads and blocks, and in another process; and say where bits differ. Where a declaration has "
+        "deterministic=True, that fails the test."
+    },
     "against": {
         "metavar": "REV",
         "help": "Time each kernel in turns with that of another git revision, and judge which is slower.",

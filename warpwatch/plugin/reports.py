@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from msgspec import structs
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import Problem, problems
+from warpwatch.devices.compile.builds import suspicious_lines
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.info import DeviceInfo
@@ -30,7 +31,15 @@ from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.asked import RUN
 from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, DEVICE, PROJECT, WORKER
-from warpwatch.plugin.fixtures import FAILURES, LEFT_OUT, command_for, command_of, with_command
+from warpwatch.plugin.fixtures import (
+    FAILURES,
+    LEFT_OUT,
+    REMARK,
+    REPEATED,
+    command_for,
+    command_of,
+    with_command,
+)
 from warpwatch.plugin.json_file import LOST, RECORD, begin
 from warpwatch.plugin.options import BENCHMARK, OPTIONS, spelled, value_of
 from warpwatch.plugin.xdist.processes import is_part
@@ -53,11 +62,12 @@ from warpwatch.verdict.rule import Verdict
 WITH_WHOLE_MESSAGES = 2  # the verbosity, as of -vv, with which pytest's short summary is not short
 MOST_SHOWN = 2**15  # characters that a test's kernel printed
 TESTS = pytest.StashKey["Tests"]()
+MOST_REMARKS = 20  # lines that are printed
 MOST = 2**14  # characters of a message that are recorded
 OF_KERNEL = "of_kernel"  # attribute of a report, which xdist hands on
 ATTRIBUTE = "warpwatch"  # attribute of a report: what is known in the process that ran the test
 REPORT_BYTES = 2**16  # of a record or a file of faults, for which there must be space
-REMARKS = (LEFT_OUT, "remark")  # properties of a test that are remarks on its case
+REMARKS = (LEFT_OUT, REMARK)  # properties of a test that are remarks on its case
 KNOWN = (WrongResult, DeviceError, CompileError)
 Parameter = Case | Build | Problem | None
 
@@ -91,10 +101,32 @@ def _lines_on_run(terminalreporter: pytest.TerminalReporter) -> list[str]:
     properties = (dict(report.user_properties) for report in tested if report.when == "call")
     left_out = Counter(named[LEFT_OUT] for named in properties if LEFT_OUT in named)
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
+    lines += _of_same_bits(tested, value_of(terminalreporter.config, "deterministic"))
+    lines += [f"suspicious: {sentence}" for sentence in _suspicious(terminalreporter.config)]
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
     lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
     return lines
+
+
+def _suspicious(config: pytest.Config) -> list[str]:
+    """List what is unusual in the sources of foreign code; nothing where the code is trusted."""
+    untrusted = getattr(config.stash[WORKER].settings, "untrusted", False)
+    return suspicious_lines(config.stash[PROJECT]) if untrusted and not is_part(config) else []
+
+
+def _of_same_bits(tested: Iterable[pytest.TestReport], everywhere: bool) -> list[str]:
+    """Return a line for each remark, and one on the cases that were asked for the same bits.
+
+    ``everywhere``: another process was asked too.
+    """
+    named = [each for report in tested if report.when == "call" for each in report.user_properties]
+    remarks = [f"remark: {text}" for text in dict.fromkeys(text for name, text in named if name == REMARK)]
+    cut = [f"... and {len(remarks) - MOST_REMARKS} more remarks: --junitxml=FILE has all"]
+    asked = Counter(answer for name, answer in named if name == REPEATED)
+    where = f"in later launches, in other orders of blocks{' and in another process' * everywhere}"
+    counted = [f"the same bits {where}: {asked['yes']} of {asked.total()} cases"]
+    return [*remarks[:MOST_REMARKS], *cut * (len(remarks) > MOST_REMARKS), *counted * bool(asked)]
 
 
 @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, tryfirst=True)

@@ -118,6 +118,7 @@ class Facts:
     share: Share | None = None  # of the reference's rate
     overhead: Annotated[float, Meta(ge=0, le=1)] = 0.0  # seconds of each sample that are not the kernel's
     remarks: tuple[Text, ...] = ()  # what its reader should know, and no verdict rests on
+    bits: Text = ""  # a digest of the results, where the same bits are required
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

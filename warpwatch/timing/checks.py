@@ -184,7 +184,8 @@ def mismatches(loaded: Loaded, shared: Shared, copy: int) -> list[str]:
     results = {array.name: array.read_sample(given.rows) for array in loaded.results}
     wrong = compare_all(results, _right(case, given), given.rows).items()
     notes = [*loaded.notes, *filter(None, [note_on(case, results, given.rows)] if wrong else [])]
-    problems = [explain(case, name, each, _again(case, given.seed), notes=notes) for name, each in wrong]
+    again = _again(case, given.seed)
+    problems: list[str] = [explain(case, name, each, again, notes=notes) for name, each in wrong]
     others = (other for other in shared.sets if other is not given)
     if problems and any(not compare_all(results, _right(case, other), other.rows) for other in others):
         problems.insert(0, f"{case.id}: the result is that of the other inputs, which its last launches had")

@@ -130,6 +130,11 @@ class Measured:
         if not self.is_pair:  # pairs are checked where they are taken
             self.accepted = self.kernel.worker.call(sampling.finish, self.kind, median)
 
+    def record_bits(self) -> None:
+        """Record a digest of the results where the declaration requires the same bits again. Raises DeviceError."""
+        if self.case.deterministic and self.case.results and not self.is_pair:
+            self.facts["bits"] = self.kernel.worker.call(sampling.result_bits)
+
     def observe(self, asked: Collection[str]) -> None:
         """Record what observers that are asked for measure apart, of a case that is not a pair. Raises DeviceError."""
         if asked and not self.is_pair and self.kind != "host":
