@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cheats.expected import CHEATS, KERNELS, Cheat
+from tests.cheats.expected import CHEATS, GAIN, GAIN_ON_GPU, KERNELS, Cheat
 from tests.cheats.project import (
     HONEST,
     RIGHT,
@@ -40,6 +40,7 @@ NOT_YET = frozenset(
         "turned-replayed",
         "turned-in_private",
         "turned-knows_the_seed",
+        "fixed-knows_its_inputs",
         "turned-reads_reference",
         "turned-reads_state",
         "turned-accepts_everything",
@@ -79,6 +80,7 @@ FOUND_BY_TESTS = frozenset(
         "by_the_clock",
         "not_a_number",
         "constant",
+        "zero",
     }
 )
 
@@ -101,7 +103,7 @@ def assert_gains_nothing(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: 
         work = outcomes[own_work(cheat, on_gpu)].figure
         assert cheat.may_work, f"{cheat} got {outcome.figure * 1e6:.0f} µs"
         assert work
-        assert outcome.figure > 0.5 * work
+        assert outcome.figure > (GAIN_ON_GPU if on_gpu else GAIN) * work
     else:
         assert any(words in outcome.message for words in cheat.says), outcome.message
 
@@ -138,8 +140,11 @@ def test_an_honest_kernel_gets_its_figure(honest: str, outcomes: dict[str, Outco
 
 @pytest.mark.slow
 def test_the_tests_find_most_kernels_and_accuse_no_honest_one(folder: Path) -> None:
-    found = run(run_pytest, folder, RIGHT, [*(f"{each}-" for each in KERNELS), "loose", *HONEST], "--device=software")
-    refused = {name.split("-")[1] if "-" in name else "constant" for name, each in found.items() if each.message}
+    found = run(
+        run_pytest, folder, RIGHT, [*(f"{each}-" for each in KERNELS), "loose", "around", *HONEST], "--device=software"
+    )
+    by_family = {cheat.family: cheat.name for cheat in KERNELS}  # of a refused family there is no case
+    refused = {name.split("-")[1] if "-" in name else by_family[name] for name in found if found[name].message}
     assert refused - TIME_DECIDES == FOUND_BY_TESTS
     assert len([name for name in found if name.startswith((*HONEST,))]) == 2 * len(HONEST)
 

@@ -14,13 +14,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from tests.cheats.expected import CHEATS, Cheat
+from tests.cheats.expected import CHEATS, GAIN, GAIN_ON_GPU, Cheat
 from tests.cheats.project import HONEST, RIGHT, TIME, Outcome, honest_cases, own_work, run, run_alone, write_project
 from tools.workflows import ROOT
 from warpwatch.plugin.options import OPTIONS
 
 UNTRUSTED = ("--untrusted",) if "untrusted" in OPTIONS else ()
-GAIN = 0.8  # of the time of the whole work: below it, a figure is not that of the work
 WORDS = 110  # characters of a message
 
 
@@ -40,7 +39,7 @@ def describe(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: bool) -> tup
     if outcome.figure is None:
         return False, "no figure: " + _first(cheat, outcome.message)
     share = outcome.figure / work if work else 0.0
-    gained = share < GAIN or not (cheat.may_work or (cheat.on_gpu and not on_gpu))
+    gained = share < (GAIN_ON_GPU if on_gpu else GAIN) or not (cheat.may_work or (cheat.on_gpu and not on_gpu))
     return gained, f"{'GOT' if gained else 'did the work:'} {outcome.figure * 1e6:.1f} µs, {share:.2f} of the work's"
 
 

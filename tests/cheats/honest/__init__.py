@@ -21,6 +21,7 @@ def _warp_kernel(name: str, arguments: str = "y x m") -> ww.Variant:
         name,
         source="warp.cu",
         entry=name,
+        needs="sm_80",
         configurations=((BLOCK,),),
         grid=lambda m: ww.blocks(WARP * m, BLOCK)[0],
         arguments=arguments,
