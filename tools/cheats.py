@@ -1,7 +1,8 @@
 """Times the cheats of tests/cheats and the honest kernels beside them, and prints what each of them got.
 
 ``python -m tools.cheats``, with the device that the machine has; ``--device=software`` is passed on, as any option of
-pytest is. The exit status is 1 where a cheat gained something, or an honest kernel was accused.
+pytest is, ``--untrusted`` among them. The exit status is 1 where a cheat gained something, or an honest kernel was
+accused.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ TOO_LOOSE = "so that a wrong kernel would pass"
 PREPARE = "prepare"
 KEPT = (ALREADY_THERE, OTHER_INPUTS, UNSEEN, RESET, LATE)  # a result of an earlier launch
 STALE = (NOT_WRITTEN, *KEPT)  # nothing is computed
-GAIN, GAIN_ON_GPU = 0.5, 0.8  # shares of the time of the work, below which a figure is not that of the work
+GAIN, GAIN_ON_GPU = 0.4, 0.8  # shares of the time of the work, below which a figure is not that of the work
 # Shapes that are timed: for the software device, and for a GPU.
 SIZES = {"window": (4000, 500_000), "mean": (4000, 500_000), "fixed": (4000, 500_000), "turned": (8, 8000)}
 
