@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cheats.expected import CHEATS, GAIN, GAIN_ON_GPU, KERNELS, Cheat
+from tests.cheats.expected import CHEATS, GAIN, GAIN_ON_GPU, KERNELS, ODD_FAMILIES, Cheat
 from tests.cheats.project import (
     HONEST,
     RIGHT,
     TIME,
     Outcome,
     honest_cases,
+    outcome_of,
     own_work,
     run,
     run_alone,
@@ -98,7 +99,7 @@ def parameters(*cheats: Cheat) -> list[object]:
 
 def assert_gains_nothing(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: bool) -> None:
     """Assert that a cheat is refused for what it does or, where that may be, that its figure is that of the work."""
-    outcome = outcomes[cheat.case(on_gpu)]
+    outcome = outcome_of(cheat, outcomes, on_gpu)
     if outcome.figure is not None:
         work = outcomes[own_work(cheat, on_gpu)].figure
         assert cheat.may_work, f"{cheat} got {outcome.figure * 1e6:.0f} µs"
@@ -119,7 +120,7 @@ def outcomes(request: pytest.FixtureRequest, folder: Path) -> dict[str, Outcome]
     items = [item for item in request.session.items if item.path == request.path]
     chosen = [item.callspec.params for item in items if hasattr(item, "callspec")]
     cheats = [given["benched"] for given in chosen if "benched" in given]
-    cases = {case for cheat in cheats for case in (cheat.case(False), own_work(cheat, False))}
+    cases = {case for cheat in cheats for case in (cheat.chosen(False), own_work(cheat, False))}
     cases |= {*honest_cases((given["honest"] for given in chosen if "honest" in given), False)}
     return run(run_pytest, folder, TIME, cases, *SOFTWARE, *request.param)
 
@@ -140,7 +141,7 @@ def test_an_honest_kernel_gets_its_figure(honest: str, outcomes: dict[str, Outco
 
 @pytest.mark.slow
 def test_the_tests_find_most_kernels_and_accuse_no_honest_one(folder: Path) -> None:
-    chosen = [*(f"{each}-" for each in KERNELS), "loose", "around_zero", *HONEST]
+    chosen = [*(f"{each}-" for each in KERNELS), *ODD_FAMILIES, *HONEST]
     found = run(run_pytest, folder, RIGHT, chosen, "--device=software")
     by_family = {cheat.family: cheat.name for cheat in KERNELS}  # of a refused family there is no case
     refused = {name.split("-")[1] if "-" in name else by_family[name] for name in found if found[name].message}
@@ -160,7 +161,7 @@ def test_a_call_that_changes_its_process_gains_nothing(alone: Cheat, tmp_path: P
 def test_what_only_a_gpu_shows_gains_nothing_there(on_gpu: Cheat, device: DeviceInfo, tmp_path: Path) -> None:
     if not device.has_gpu_clock:
         pytest.skip(f"needs a GPU, since {on_gpu.on_gpu}: run it where there is one, with --device=gpu")
-    cases = [on_gpu.case(True), own_work(on_gpu, True)]
+    cases = [on_gpu.chosen(True), own_work(on_gpu, True)]
     outcomes = run(run_pytest, write_project(tmp_path), TIME, cases, "--device=gpu")
     assert_gains_nothing(on_gpu, outcomes, on_gpu=True)
 

@@ -16,7 +16,18 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from tests.cheats.expected import CHEATS, GAIN, GAIN_ON_GPU, Cheat
-from tests.cheats.project import HONEST, RIGHT, TIME, Outcome, honest_cases, own_work, run, run_alone, write_project
+from tests.cheats.project import (
+    HONEST,
+    RIGHT,
+    TIME,
+    Outcome,
+    honest_cases,
+    outcome_of,
+    own_work,
+    run,
+    run_alone,
+    write_project,
+)
 from tools.workflows import ROOT
 from warpwatch.plugin.options import OPTIONS
 
@@ -34,9 +45,7 @@ def pytest(folder: Path, *arguments: str) -> CompletedProcess[str]:
 
 def describe(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: bool) -> tuple[bool, str]:
     """Return whether a cheat gained something, and what it got, in words."""
-    outcome, work = outcomes.get(cheat.case(on_gpu)), outcomes[own_work(cheat, on_gpu)].figure
-    if outcome is None:
-        return True, "was not run"
+    outcome, work = outcome_of(cheat, outcomes, on_gpu), outcomes[own_work(cheat, on_gpu)].figure
     if outcome.figure is None:
         return False, "no figure: " + _first(cheat, outcome.message)
     share = outcome.figure / work if work else 0.0
@@ -68,7 +77,7 @@ def main(options: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="cheats-") as temporary:
         folder = write_project(Path(temporary) / "together")
         together = [cheat for cheat in CHEATS if not cheat.untrusted]
-        cases = {case for cheat in together for case in (cheat.case(on_gpu), own_work(cheat, on_gpu))}
+        cases = {case for cheat in together for case in (cheat.chosen(on_gpu), own_work(cheat, on_gpu))}
         gained = show(together, run(pytest, folder, TIME, cases, *few, *options), on_gpu)
         for i, cheat in enumerate(cheat for cheat in CHEATS if cheat.untrusted):
             alone = write_project(Path(temporary) / f"alone{i}")

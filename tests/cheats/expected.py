@@ -18,12 +18,18 @@ UNSET = "uninitialised memory"
 OUT_OF_BOUNDS = "out of bounds"
 CHANGED = "changed its operand"
 TOO_LOOSE = "so that a wrong kernel would pass"
-PREPARE = "prepare"
+PREPARE = "`prepare`"
+EARLY = "before its time begins"
+REPLACED = ("replaced", "is not the one that was imported")
+LEFT_BEHIND = ("runs on after the call", "left open", "left behind")
 KEPT = (ALREADY_THERE, OTHER_INPUTS, UNSEEN, RESET, LATE)  # a result of an earlier launch
 STALE = (NOT_WRITTEN, *KEPT)  # nothing is computed
 GAIN, GAIN_ON_GPU = 0.4, 0.8  # shares of the time of the work, below which a figure is not that of the work
 # Shapes that are timed: for the software device, and for a GPU.
-SIZES = {"window": (4000, 500_000), "mean": (4000, 500_000), "fixed": (4000, 500_000), "turned": (8, 8000)}
+ROWS = (4000, 500_000)
+SIZES = {"turned": (8, 8000), **dict.fromkeys(("window", "mean", "fixed", "loose", "around_zero"), ROWS)}
+INTEGERS = ("window", "fixed", "turned")
+ODD_FAMILIES = ("fixed", "loose", "around_zero")  # declarations that are refused
 
 
 @dataclass(frozen=True)
@@ -47,13 +53,17 @@ class Cheat:
         return f"{self.family}-{self.name}"
 
     def case(self, on_gpu: bool) -> str:
-        """Return the id of the case that is timed; of a family whose declaration is refused, the family's name."""
-        return self.family if self.family not in SIZES else case_id(self.family, self.name, on_gpu)
+        """Return the id of the case that is timed."""
+        return case_id(self.family, self.name, on_gpu)
+
+    def chosen(self, on_gpu: bool) -> str:
+        """Return what chooses its test: of a family whose declaration is refused there is one for the whole family."""
+        return self.family if self.family in ODD_FAMILIES else self.case(on_gpu)
 
 
 def case_id(family: str, name: str, on_gpu: bool) -> str:
     """Return the id of a timed case."""
-    block, dtype = "vendor" if family == "turned" else "128", "float32" if family == "mean" else "int32"
+    block, dtype = "vendor" if family == "turned" else "128", "int32" if family in INTEGERS else "float32"
     return f"{family}-{name}-{block}-{SIZES[family][on_gpu]}-{dtype}"
 
 
@@ -96,9 +106,9 @@ CALLS = (
     Cheat("first_calls", STALE, family="turned"),
     Cheat("in_prepare", (PREPARE, *KEPT), family="turned"),
     Cheat("by_value", (STREAMS_RACE, *KEPT), family="turned"),
-    Cheat("replayed", KEPT, family="turned"),
-    Cheat("elsewhere", (ELSEWHERE, STREAMS_RACE), family="turned", on_gpu=AT_ONCE),
-    Cheat("in_private", (ELSEWHERE, *KEPT), family="turned"),
+    Cheat("replayed", (PREPARE, *KEPT), family="turned"),
+    Cheat("elsewhere", (ELSEWHERE, EARLY, STREAMS_RACE), family="turned", on_gpu=AT_ONCE),
+    Cheat("in_private", (ELSEWHERE, EARLY, PREPARE, *KEPT), family="turned"),
     Cheat("in_a_thread", ("thread", ELSEWHERE, *STALE), family="turned"),
     Cheat("unless_held", STALE, family="turned"),
     Cheat("spoils_input", (CHANGED,), family="turned"),
@@ -106,17 +116,17 @@ CALLS = (
     Cheat("reads_reference", (WRONG, STREAMS_RACE, *KEPT), family="turned", untrusted=True),
     Cheat("reads_state", (WRONG, STREAMS_RACE, *KEPT), family="turned", untrusted=True),
     Cheat("accepts_everything", (WRONG,), family="turned", untrusted=True),
-    Cheat("compares_nothing", (WRONG,), family="turned", untrusted=True),
-    Cheat("checks_nothing", (WRONG,), family="turned", untrusted=True),
-    Cheat("patched_numpy", (WRONG,), family="turned", untrusted=True),
-    Cheat("patched_builtins", (WRONG,), family="turned", untrusted=True),
+    Cheat("compares_nothing", (WRONG, *REPLACED), family="turned", untrusted=True),
+    Cheat("checks_nothing", (WRONG, *REPLACED), family="turned", untrusted=True),
+    Cheat("patched_numpy", (WRONG, *REPLACED), family="turned", untrusted=True),
+    Cheat("patched_builtins", (WRONG, *REPLACED), family="turned", untrusted=True),
     Cheat("changes_reference", (WRONG,), family="turned", untrusted=True),
     Cheat("swaps_result", STALE, family="turned", untrusted=True),
-    Cheat("when_read", STALE, family="turned", untrusted=True),
-    Cheat("quick_clock", ("time",), family="turned", untrusted=True, may_work=True),
-    Cheat("quick_events", ("time_since", "perf_counter"), family="turned", untrusted=True, may_work=True),
-    Cheat("leaves_a_child", ("child", "process"), family="turned", untrusted=True, may_work=True),
-    Cheat("at_exit", ("child", "process"), family="turned", untrusted=True, may_work=True),
+    Cheat("when_read", (*STALE, *REPLACED), family="turned", untrusted=True),
+    Cheat("quick_clock", REPLACED, family="turned", untrusted=True, may_work=True),
+    Cheat("quick_events", REPLACED, family="turned", untrusted=True, may_work=True),
+    Cheat("leaves_a_child", LEFT_BEHIND, family="turned", untrusted=True, may_work=True),
+    Cheat("at_exit", LEFT_BEHIND, family="turned", untrusted=True, may_work=True),
     Cheat("writes_conftest", ("conftest.py",), family="turned", untrusted=True, may_work=True),
     Cheat("changes_environment", ("CUDA_LAUNCH_BLOCKING",), family="turned", untrusted=True, may_work=True),
 )

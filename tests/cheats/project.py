@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -43,6 +43,12 @@ def honest_cases(names: Iterable[str], on_gpu: bool) -> list[str]:
 def own_work(cheat: Cheat, on_gpu: bool) -> str:
     """Return the id of the honest case beside a cheat."""
     return case_id("turned", "in_turn", on_gpu) if cheat.family == "turned" else case_id("window", "honest", on_gpu)
+
+
+def outcome_of(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: bool) -> Outcome:
+    """Return what became of a cheat; where its family is refused, of that."""
+    case = cheat.case(on_gpu)
+    return outcomes[case] if case in outcomes else outcomes[cheat.family]
 
 
 def write_project(folder: Path) -> Path:
@@ -88,7 +94,7 @@ def run_alone(
 
     What is left to a later run is looked at in one, and what a process changes later, later.
     """
-    cases, before = [cheat.case(on_gpu), own_work(cheat, on_gpu)], _saved(folder)
+    cases, before = [cheat.chosen(on_gpu), own_work(cheat, on_gpu)], _saved(folder)
     outcomes = run(pytest, folder, TIME, cases, *options)
     if cheat.name == "writes_conftest":
         return outcomes | run(pytest, folder, TIME, cases[:1], *options)
