@@ -45,7 +45,7 @@ def pytest(folder: Path, *arguments: str) -> CompletedProcess[str]:
 
 def describe(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: bool) -> tuple[bool, str]:
     """Return whether a cheat gained something, and what it got, in words."""
-    outcome, work = outcome_of(cheat, outcomes, on_gpu), outcomes[own_work(cheat, on_gpu)].figure
+    outcome, work = outcome_of(cheat, outcomes, on_gpu), outcomes[own_work(cheat, on_gpu)].least
     if outcome.figure is None:
         return False, "no figure: " + _first(cheat, outcome.message)
     share = outcome.figure / work if work else 0.0
