@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,16 +14,17 @@ from xml.etree import ElementTree
 from tests.cheats import honest
 from tests.cheats.expected import Cheat, case_id
 
-RIGHT, TIME = "test_right.py", "test_time.py"
+RIGHT, TIME = "correctness/test_kernels.py", "bench/bench_kernels.py"
 TEST = """import pytest
 
 
 @pytest.mark.cases("{cases}")
-def test_kernel({fixture}):
+def {name}({fixture}):
     {fixture}()
 """
 # Honest kernels by family, variant and block.
 HONEST = {f"{family.name}-{variant.name}-128": family for family in honest.FAMILIES for variant in family.variants}
+PACKAGE = Path(__file__).parent
 LATER_SECONDS = 0.5  # within which a process that a cheat leaves has changed what was saved
 
 
@@ -56,11 +58,14 @@ def outcome_of(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: bool) -> O
 
 
 def write_project(folder: Path) -> Path:
-    """Write a project with a test and a benchmark, whose kernels are those of tests.cheats; returns its folder."""
-    folder.mkdir(exist_ok=True)
+    """Write a project with this package, a test and a benchmark; returns its folder."""
+    shutil.copytree(PACKAGE, folder / "tests" / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "tests" / "__init__.py").touch()
+    for path in (RIGHT, TIME):
+        (folder / path).parent.mkdir(parents=True)
     (folder / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "tests.cheats"\n')
-    (folder / RIGHT).write_text(TEST.format(cases="tested", fixture="check"))
-    (folder / TIME).write_text(TEST.format(cases="timed", fixture="measure"))
+    (folder / RIGHT).write_text(TEST.format(cases="tested", name="test_right", fixture="check"))
+    (folder / TIME).write_text(TEST.format(cases="timed", name="bench_kernel", fixture="measure"))
     return folder
 
 
