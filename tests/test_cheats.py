@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cheats.expected import CHEATS, GAIN, GAIN_ON_GPU, KERNELS, ODD_FAMILIES, Cheat
+from tests.cheats.expected import CHEATS, GAIN, GAIN_ON_GPU, KERNELS, NOT_WRITTEN, ODD_FAMILIES, Cheat
 from tests.cheats.project import (
     HONEST,
     RIGHT,
@@ -22,6 +22,7 @@ from tests.cheats.project import (
     write_project,
 )
 from tests.stranger import run_pytest, start_pytest
+from tools.cheats import describe
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.plugin.options import OPTIONS
 
@@ -171,3 +172,24 @@ def test_there_are_as_many_as_were_asked_for() -> None:
     assert len(CHEATS) - len(KERNELS) >= 20
     assert len({str(cheat) for cheat in CHEATS}) == len(CHEATS)
     assert len(HONEST) >= 18
+
+
+@pytest.mark.parametrize(
+    ("outcome", "gained", "said"),
+    [
+        (Outcome(message="", figure=1e-6, least=1e-6), True, "GOT 1.0 µs, 0.10 of the work's"),
+        (Outcome(message="", figure=1e-5, least=1e-5), False, "did the work: 10.0 µs, 1.00 of the work's"),
+        (
+            Outcome(message="Failed:\n2 still hold the poison", figure=None, least=None),
+            False,
+            "no figure: 2 still hold",
+        ),
+        (Outcome(message="Failed: odd", figure=None, least=None), False, "no figure: (other words) Failed: odd"),
+    ],
+)
+def test_the_table_says_what_a_cheat_got(outcome: Outcome, gained: bool, said: str) -> None:
+    cheat = Cheat("some", (NOT_WRITTEN,), may_work=True)
+    work = Outcome(message="", figure=1.1e-5, least=1e-5)
+    has_gained, words = describe(cheat, {cheat.case(False): outcome, own_work(cheat, False): work}, on_gpu=False)
+    assert has_gained is gained
+    assert words.startswith(said)
