@@ -43,13 +43,19 @@ def pytest(folder: Path, *arguments: str) -> CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def describe(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: bool) -> tuple[bool, str]:
-    """Return whether a cheat gained something, and what it got, in words."""
+def describe(
+    cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: bool, judged_apart: bool = False
+) -> tuple[bool, str]:
+    """Return whether a cheat gained something, and what it got, in words.
+
+    ``judged_apart``: no two samples have the same inputs, so that what keeps results may have the work's figure.
+    """
     outcome, work = outcome_of(cheat, outcomes, on_gpu), outcomes[own_work(cheat, on_gpu)].least
     if outcome.figure is None:
         return False, "no figure: " + _first(cheat, outcome.message)
     share = outcome.figure / work if work else 0.0
-    gained = share < (GAIN_ON_GPU if on_gpu else GAIN) or not (cheat.may_work or (cheat.on_gpu and not on_gpu))
+    may_work = cheat.may_work or judged_apart or (cheat.on_gpu and not on_gpu)
+    gained = share < (GAIN_ON_GPU if on_gpu else GAIN) or not may_work
     return gained, f"{'GOT' if gained else 'did the work:'} {outcome.figure * 1e6:.1f} µs, {share:.2f} of the work's"
 
 
@@ -60,14 +66,18 @@ def _first(cheat: Cheat, message: str) -> str:
     return line if len(line) <= WORDS else line[: WORDS - 1] + "…"
 
 
-def show(cheats: Iterable[Cheat], outcomes: Mapping[str, Outcome], on_gpu: bool) -> int:
+def show(cheats: Iterable[Cheat], outcomes: Mapping[str, Outcome], on_gpu: bool, judged_apart: bool) -> int:
     """Print a line for each cheat, and return how many gained something."""
     gained = 0
     for cheat in cheats:
-        has_gained, words = describe(cheat, outcomes, on_gpu)
+        has_gained, words = describe(cheat, outcomes, on_gpu, judged_apart)
         gained += has_gained
         print(f"{cheat!s:34}{words}", flush=True)
     return gained
+
+
+def _measured(outcomes: Mapping[str, Outcome]) -> list[str]:
+    return [name for name, outcome in outcomes.items() if outcome.figure]
 
 
 def main(options: list[str]) -> int:
@@ -78,14 +88,15 @@ def main(options: list[str]) -> int:
         folder = write_project(Path(temporary) / "together")
         together = [cheat for cheat in CHEATS if not cheat.untrusted]
         cases = {case for cheat in together for case in (cheat.chosen(on_gpu), own_work(cheat, on_gpu))}
-        gained = show(together, run(pytest, folder, TIME, cases, *few, *options), on_gpu)
+        gained = show(together, run(pytest, folder, TIME, cases, *few, *options), on_gpu, "--untrusted" in options)
         for i, cheat in enumerate(cheat for cheat in CHEATS if cheat.untrusted):
             alone = write_project(Path(temporary) / f"alone{i}")
-            gained += show([cheat], run_alone(pytest, alone, cheat, on_gpu, *few, *options, *UNTRUSTED), on_gpu)
+            outcomes = run_alone(pytest, alone, cheat, on_gpu, *few, *options, *UNTRUSTED)
+            gained += show([cheat], outcomes, on_gpu, bool(UNTRUSTED))
         wrong = run(pytest, folder, RIGHT, HONEST, *options)
         timed = run(pytest, folder, TIME, honest_cases(HONEST, on_gpu), *few, *options)
     accused = {name: each.message for outcomes in (wrong, timed) for name, each in outcomes.items() if each.message}
-    accused |= {name: "no figure" for name in honest_cases(HONEST, on_gpu) if name not in timed}
+    accused |= {name: "no figure" for name in honest_cases(HONEST, on_gpu) if name not in {*accused, *_measured(timed)}}
     for name, message in accused.items():
         print(f"{name}: ACCUSED: {message.strip().splitlines()[0]}")
     print(f"cheats that gained something: {gained} of {len(CHEATS)}")
