@@ -54,7 +54,7 @@ def measure(case: Case) -> dict[str, Any]:
 
 def tested(worker: Worker, case: Case) -> str:
     """Return what a test says of a case; empty where it is right."""
-    faults, _ = worker.call(evaluate_case, case, Path(), "again", launches=3)
+    faults = worker.call(evaluate_case, case, Path(), "again", launches=3).faults
     return "\n".join(faults)
 
 
