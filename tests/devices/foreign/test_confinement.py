@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import ROOT
+from tools import confinement as trial
 from warpwatch.devices.compile.compiler import cache_folder
 from warpwatch.devices.foreign import confined_process, confinement
 from warpwatch.devices.foreign.confined_process import (
@@ -328,3 +330,29 @@ def test_the_first_reason_of_a_means_is_kept() -> None:
     assert not means.need("a", -1)
     assert means.need("b", 3)
     assert means.missing == {"a": "Operation not permitted"}
+
+
+class NoGpu:
+    """A driver in whose place the other process finds none."""
+
+    def allocated(self) -> tuple[int, str]:
+        return 1, "00"
+
+    def exported(self) -> tuple[int, int, int]:
+        return 2, os.dup(0), 4096
+
+    def read(self, _: int) -> int:
+        return 0
+
+    def write(self, *_: int) -> None:
+        pass
+
+
+def test_a_machine_is_tried_by_one_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(confinement, "SHARED_WITH_MEMORY", confinement.SHARED_WITH_MEMORY)
+    trial.describe(shares_memory=True)
+    assert "shares GPU memory is not kept from this:\n  it can" in capsys.readouterr().out
+    monkeypatch.setenv("LD_LIBRARY_PATH", "")
+    shared = [trial.row(NoGpu(), (PID, NETWORK)), trial.row(NoGpu(), ())]  # type: ignore[arg-type]
+    for row, name in zip(shared, ("PID, network", "none"), strict=True):
+        assert re.fullmatch(rf"\| {name} \| .*(libcuda|cuInit|cuDevice|Handle).* \| - \| - \| [\d.]+ s \|", row)
