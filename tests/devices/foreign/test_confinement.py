@@ -87,6 +87,7 @@ attempt("abstract", lambda: socket.socket(socket.AF_UNIX).connect("\\0" + given[
 attempt("signal", lambda: os.kill(given["parent"], 0))
 attempt("signal above", lambda: os.kill(os.getppid(), 9))
 attempt("environment", lambda: open(f"/proc/{given['parent']}/environ", "rb").read())
+attempt("list drivers", lambda: os.listdir(os.environ["XDG_CACHE_HOME"] + "/softcuda"))
 attempt("pair", lambda: socket.socketpair())
 print(json.dumps(said))
 """
@@ -189,7 +190,16 @@ def test_its_status_is_the_programs(tmp_path: Path, code: str, status: int, shar
 
 # What a program can do where one of these sentences is said.
 UNKEPT = {
-    "it can write": {"write tree", "write new", "write outside", "write cache", "write group", "remove", "rename"},
+    "it can write": {
+        "write tree",
+        "write new",
+        "write outside",
+        "write cache",
+        "write driver",
+        "write group",
+        "remove",
+        "rename",
+    },
     "it can read every file": {"read git", "read run", "read outside", "read baselines"},
     "it can change the permissions": {"permissions"},
     "it can reach the network": {"internet", "internet 6", "virtual machine"},
@@ -208,10 +218,12 @@ def paths(tmp_path: Path, name: str) -> dict[str, dict[str, str]]:
     for path in read.values():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("text")
-    cache_folder().mkdir(parents=True, exist_ok=True)
+    drivers = confinement.user_cache() / "softcuda"
+    for folder in (cache_folder(), drivers):
+        folder.mkdir(parents=True, exist_ok=True)
     read |= {"passwd": Path("/etc/passwd"), "engine": Path(confinement.__file__), "baselines": ROOT / "README.md"}
     write = {"tree": read["tree"], "new": tree / "new", "outside": outside / "new", "null": Path("/dev/null")}
-    write |= {"shared": Path("/dev/shm", name), "cache": cache_folder() / name}
+    write |= {"shared": Path("/dev/shm", name), "cache": cache_folder() / name, "driver": drivers / name}
     write |= {"group": Path("/sys/fs/cgroup/cgroup.procs")}
     return {
         "read": {key: str(path) for key, path in read.items()},
@@ -244,7 +256,7 @@ def test_it_writes_at_home_alone_and_reaches_nothing_else(tmp_path: Path, shares
         if any(each.startswith(beginning) for each in process.missing)
         for name in UNKEPT[beginning]
     }
-    assert done - unkept == ALLOWED | {"rename in home"}
+    assert done - unkept == ALLOWED | {"rename in home", "list drivers"}
     if landlock() >= 6:
         assert unkept <= {"permissions"} | ({"abstract"} if shares_memory else set())
 

@@ -380,6 +380,7 @@ def run(plan: Plan, means: Means) -> NoReturn:
     restrict_calls(means)
     if LANDLOCK in means.missing and READ_ONLY in means.missing:
         os.environ["WARPWATCH_CACHE"] = f"{plan.home}/.cache/warpwatch"  # what others read must not be its own work
+        Path(plan.home, ".cache", "softcuda").unlink(missing_ok=True)
     os.write(plan.report, json.dumps(means.missing).encode())
     os.close(plan.report)
     del sys.argv[:2]

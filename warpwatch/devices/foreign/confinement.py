@@ -112,8 +112,12 @@ class Confined(Isolated):
         return ["-B", confined_process.__file__, plan.to_json()]
 
     def _variables(self) -> dict[str, str]:
-        """Return the environment; all caches but that of compiled kernels, which is only read, are its own."""
-        return environment(self._home.name) | {"XDG_CACHE_HOME": f"{self._home.name}/.cache"}
+        """Return the environment. Caches are its own, but for those of the engine, which it only reads."""
+        cache = Path(self._home.name, ".cache")
+        cache.mkdir()
+        if (shared := user_cache() / "softcuda").exists():
+            (cache / "softcuda").symlink_to(shared)
+        return environment(self._home.name) | {"XDG_CACHE_HOME": str(cache), "CUPY_CACHE_IN_MEMORY": "1"}
 
     @functools.cached_property
     def missing(self) -> tuple[str, ...]:
@@ -159,12 +163,22 @@ def unmet(missing: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
 def readable_folders() -> list[Path | str]:
     """List what a Python program of this machine reads beside the system's files: interpreter, packages, compilers."""
     home = Path.home()
-    folders: list[Path | str] = [sys.prefix, sys.base_prefix, sys.exec_prefix, *packages(), cache_folder()]
+    folders: list[Path | str] = [sys.prefix, sys.base_prefix, sys.exec_prefix, *packages()]
     folders.remove(str(ENGINE))
-    folders += [ENGINE / "warpwatch", ENGINE / "softcuda", *([sys.pycache_prefix] if sys.pycache_prefix else [])]
+    folders += [
+        ENGINE / "warpwatch",
+        ENGINE / "softcuda",
+        cache_folder(),
+        user_cache() / "softcuda",
+        *([sys.pycache_prefix] if sys.pycache_prefix else []),
+    ]
     for name in ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "NVCC", "CXX"):
         for text in os.environ.get(name, "").split(os.pathsep):
             path = Path(shutil.which(text) or text) if name in ("NVCC", "CXX") else Path(text)
