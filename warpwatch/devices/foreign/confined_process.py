@@ -72,14 +72,15 @@ system = ctypes.CDLL(None, use_errno=True)
 class Plan:
     """Folders that the program may use, and how strictly it is kept.
 
-    ``home``: written and read. ``readable``: files and folders. ``hidden``: are not read, though they lie in one of
-    these. ``shared``: names of the namespaces that it stays in; NETWORK stands for abstract sockets as well, IPC for
-    /dev/shm. ``cgroup``: a folder to enter, or why there is none. ``parent``: the process that starts this one.
-    ``report``: descriptor of a pipe.
+    ``home``: written and read. ``readable``: files and folders. ``listed``: folders of which names alone are read.
+    ``hidden``: is not read, though it lies in one of these. ``shared``: names of the namespaces that it stays in;
+    NETWORK stands for abstract sockets as well, IPC for /dev/shm. ``cgroup``: a folder to enter, or why there is none.
+    ``parent``: the process that starts this one. ``report``: descriptor of a pipe.
     """
 
     home: str
     readable: Sequence[str]
+    listed: Sequence[str]
     hidden: Sequence[str]
     shared: Sequence[str]
     cgroup: str
@@ -202,7 +203,7 @@ def accesses(plan: Plan) -> Iterator[tuple[str, int]]:
     yield from ((path, everything) for pattern in DEVICES for path in glob.glob(pattern))
     yield from ((path, read) for path in RANDOM)
     yield "/proc/self", read | WRITE_FILE
-    yield "/dev", READ_DIR
+    yield from ((path, READ_DIR) for path in ("/dev", *plan.listed))
     hidden = [os.path.realpath(path) for path in plan.hidden]
     for path in (*SYSTEM, *plan.readable):
         yield from reading(os.path.realpath(path), hidden)

@@ -44,6 +44,10 @@ from warpwatch.devices.isolated import ENGINE, POLL_SECONDS, Isolated, environme
 SECONDS_TO_START = 60.0  # until a process says what it is confined by
 SECONDS_TO_END = 10.0  # until all that it started is gone
 SECRETS_OF_A_TREE = (".git", ".benchmarks")  # tokens of its remotes, saved runs
+OF_ROOT = (
+    *("shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "ssl/private", "krb5.keytab"),
+    *("kubernetes", "rancher", "docker", "wireguard", "NetworkManager"),
+)
 # CUDA opens memory of a process of the same PID namespace alone, by an abstract socket between both.
 SHARED_WITH_MEMORY = (PID, NETWORK, IPC)
 # What does not hold where each of these means is missing.
@@ -86,7 +90,11 @@ class Confined(Isolated):
         """Start ``program``, whose last arguments are the folders of packages. Raises OSError."""
         self._shared = SHARED_WITH_MEMORY if shares_memory else ()
         self._readable = [program, *readable]
-        self._hidden = [*(tree / name for name in SECRETS_OF_A_TREE), *hidden]
+        self._hidden = [
+            *(tree / name for name in SECRETS_OF_A_TREE),
+            *(Path("/etc", name) for name in OF_ROOT),
+            *hidden,
+        ]
         self._report, self._reporting = os.pipe()
         self._cgroup = make_cgroup()
         try:
@@ -103,6 +111,7 @@ class Confined(Isolated):
         plan = Plan(
             home=self._home.name,
             readable=[*dict.fromkeys(os.path.abspath(path) for path in readable)],
+            listed=[str(ENGINE)],
             hidden=[os.path.abspath(path) for path in self._hidden],
             shared=self._shared,
             cgroup=str(self._cgroup),
@@ -169,23 +178,15 @@ def user_cache() -> Path:
 
 def readable_folders() -> list[Path | str]:
     """List what a Python program of this machine reads beside the system's files: interpreter, packages, compilers."""
-    home = Path.home()
-    folders: list[Path | str] = [sys.prefix, sys.base_prefix, sys.exec_prefix, *packages()]
-    folders.remove(str(ENGINE))
-    folders += [
-        ENGINE / "warpwatch",
-        ENGINE / "softcuda",
-        cache_folder(),
-        user_cache() / "softcuda",
-        *([sys.pycache_prefix] if sys.pycache_prefix else []),
-    ]
-    for name in ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "NVCC", "CXX"):
-        for text in os.environ.get(name, "").split(os.pathsep):
-            path = Path(shutil.which(text) or text) if name in ("NVCC", "CXX") else Path(text)
-            path = path.parent if path.name == "bin" else path.parent.parent if path.parent.name == "bin" else path
-            if path.is_absolute() and not home.is_relative_to(path):
-                folders.append(path)
-    return folders
+    folders: list[Path | str] = [sys.prefix, sys.base_prefix, sys.exec_prefix, *packages()[:-1]]
+    folders += [ENGINE / "warpwatch", ENGINE / "softcuda", cache_folder(), user_cache() / "softcuda"]
+    for name in ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"):
+        folders += os.environ.get(name, "").split(os.pathsep)
+    for name, program in (("NVCC", "nvcc"), ("CXX", "g++")):  # with its headers and libraries
+        if path := shutil.which(os.environ.get(name) or program):
+            folders.append(Path(os.path.realpath(path)).parent.parent)
+    folders.append(sys.pycache_prefix or "")
+    return [each for each in folders if os.path.isabs(each) and not Path.home().is_relative_to(each)]
 
 
 # cgroups, version 2.
