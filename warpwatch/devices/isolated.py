@@ -61,7 +61,7 @@ class Isolated:
         options += ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
         try:
             self.process = subprocess.Popen(
-                [sys.executable, *options, *self._launcher(tree), str(program), *arguments, *packages()],
+                [sys.executable, *options, *self._launcher(tree), str(program), *arguments, *packages(), str(ENGINE)],
                 cwd=tree,
                 env=self._variables(),
                 stdin=subprocess.PIPE,
@@ -116,14 +116,14 @@ def environment(home: str) -> dict[str, str]:
 
 
 def packages() -> list[str]:
-    """List the folders of packages, such as NumPy, and last the engine, for a revision that has none.
+    """List the folders of packages, such as NumPy.
 
     Folders of PYTHONPATH count where they cannot be this checkout's: modules that a revision lacks are not ours.
     """
     here, given = Path.cwd(), map(Path, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     there = (path for path in given if path.is_absolute())
     apart = [str(path) for path in there if not (here.is_relative_to(path) or path.is_relative_to(here))]
-    return [*(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")), *apart, str(ENGINE)]
+    return [*(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")), *apart]
 
 
 def keep_apart() -> None:

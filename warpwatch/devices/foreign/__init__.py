@@ -1,1 +1,1 @@
-"""Runs code that this user did not write where it reaches nothing that judges it."""
+"""Code that is not trusted: it runs in processes of its own, and what they answer is data."""

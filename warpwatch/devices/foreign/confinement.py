@@ -178,7 +178,7 @@ def user_cache() -> Path:
 
 def readable_folders() -> list[Path | str]:
     """List what a Python program of this machine reads beside the system's files: interpreter, packages, compilers."""
-    folders: list[Path | str] = [sys.prefix, sys.base_prefix, sys.exec_prefix, *packages()[:-1]]
+    folders: list[Path | str] = [sys.prefix, sys.base_prefix, sys.exec_prefix, *packages()]
     folders += [ENGINE / "warpwatch", ENGINE / "softcuda", cache_folder(), user_cache() / "softcuda"]
     for name in ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"):
         folders += os.environ.get(name, "").split(os.pathsep)
