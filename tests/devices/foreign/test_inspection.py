@@ -16,7 +16,7 @@ import pytest
 
 from tests.project import ROOT
 from warpwatch.devices.foreign.confinement import Confined
-from warpwatch.devices.foreign.inspection import MOST, POOL, left_behind, look, shortened
+from warpwatch.devices.foreign.inspection import MOST, POOL, Outside, look, shortened
 from warpwatch.devices.isolated import packages
 
 Changes = Callable[..., list[str]]
@@ -260,19 +260,21 @@ def served(tmp_path: Path) -> Iterator[tuple[Confined, Callable[[str], None]]]:
 def test_what_a_call_leaves_behind_is_found_from_outside(tmp_path: Path, name: str) -> None:
     with served(tmp_path) as (process, call):
         call("honest")
-        before = look(process.processes())
+        outside = Outside(tmp_path / "tree", process.processes)
         call(name)
-        (sentence,) = left_behind(before, tmp_path / "tree", process.processes)
+        (sentence,) = outside.changes()
         assert re.fullmatch(LEFT[name], sentence)
+        outside.expect()
+        assert outside.changes() == []
 
 
 def test_honest_calls_leave_nothing_behind(tmp_path: Path) -> None:
     with served(tmp_path) as (process, call):
-        before = look(process.processes())  # even before the first call
+        outside, before = Outside(tmp_path / "tree", process.processes), look(process.processes())
         for _ in range(5):
             call("honest")
         begin = time.monotonic()
-        assert left_behind(before, tmp_path / "tree", process.processes) == []
+        assert outside.changes() == []  # even since before the first call
         assert time.monotonic() - begin < 1
         assert before.files
         assert not before.unreadable
@@ -281,6 +283,6 @@ def test_honest_calls_leave_nothing_behind(tmp_path: Path) -> None:
 
 def test_processes_that_ended_are_no_finding(tmp_path: Path) -> None:
     done = subprocess.Popen(["true"])
-    before = look([done.pid, os.getpid()])
+    outside = Outside(tmp_path, lambda: [done.pid, os.getpid()])
     done.wait()
-    assert left_behind(before, tmp_path, lambda: [done.pid, os.getpid()]) == []
+    assert outside.changes() == []

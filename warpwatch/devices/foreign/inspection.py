@@ -1,8 +1,8 @@
 """Looks at the process of a call that is not trusted: what it changed, and what it left running or open.
 
 ``Inside`` is part of that process, and so may be lied to by code that means to; it names what careless code and plain
-cheats change. ``look`` and ``left_behind`` belong to the process that judges. They read /proc, where the other one
-cannot write. Both compare with what was there before, so that libraries' own threads and files are no finding.
+cheats change. ``Outside`` belongs to a process that is trusted, and reads /proc, where the other one cannot write. Both
+compare with what was there before, so that libraries' own threads and files are no finding.
 """
 
 from __future__ import annotations
@@ -227,29 +227,36 @@ def _files(folder: Path) -> Iterator[tuple[str, bool]]:
             yield target, int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
 
-def left_behind(before: Seen, tree: Path, list_processes: Callable[[], Iterable[int]]) -> list[str]:
-    """List what processes run and hold open that they did not ``before``, each in a sentence.
+class Outside:
+    """Processes as they were when all was well. ``list_processes``: returns their numbers, at any time."""
 
-    Called while a call is to do nothing. A new thread is found where it is at work all the same, or one of more than
-    pools grow by. A new open file is found where it may be written, or lies in ``tree``.
-    """
-    now = look(list_processes())
-    found = [
-        f"process {number} ({command[:200]}) runs on after the call"
-        for (number, start), command in now.processes.items()
-        if (number, start) not in before.processes
-    ]
-    children = {number for number, start in now.processes.keys() - before.processes.keys()}
-    found += _threads_left(before, now, children)
-    for path, is_written in sorted(now.files - before.files):
-        if path.startswith(HARMLESS):
-            continue
-        if is_written:
-            found.append(f"{path} is left open for writing")
-        elif Path(path).is_relative_to(os.path.realpath(tree)) and not path.endswith((".so", ".py", ".pyc")):
-            found.append(f"{path} is left open")
-    found += [f"process {number} hides its open files" for number in now.unreadable if Path(f"/proc/{number}").exists()]
-    return shortened(found)
+    def __init__(self, tree: Path, list_processes: Callable[[], Iterable[int]]) -> None:
+        self._tree, self._list_processes = os.path.realpath(tree), list_processes
+        self.expect()
+
+    def expect(self) -> None:
+        """Take what they run and hold open now for what they may: after the first call, which makes threads."""
+        self._before = look(self._list_processes())
+
+    def changes(self) -> list[str]:
+        """List what they run and hold open besides, each in a sentence. Called while a call is to do nothing.
+
+        A new thread is found where it is at work all the same, or one of more than pools grow by. A new open file is
+        found where it may be written, or lies in the tree.
+        """
+        now, before = look(self._list_processes()), self._before
+        children = {each: command for each, command in now.processes.items() if each not in before.processes}
+        found = [f"process {number} ({words[:200]}) runs on after the call" for (number, _), words in children.items()]
+        found += _threads_left(before, now, {number for number, _ in children})
+        for path, is_written in sorted(now.files - before.files):
+            if path.startswith(HARMLESS):
+                continue
+            if is_written:
+                found.append(f"{path} is left open for writing")
+            elif Path(path).is_relative_to(self._tree) and not path.endswith((".so", ".py", ".pyc")):
+                found.append(f"{path} is left open")
+        hiding = [number for number in now.unreadable if Path(f"/proc/{number}").exists()]
+        return shortened([*found, *(f"process {number} hides its open files" for number in hiding)])
 
 
 def _threads_left(before: Seen, now: Seen, children: set[int]) -> list[str]:
