@@ -211,6 +211,10 @@ def threads():
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 def child():
     subprocess.Popen(["sleep", "60"], start_new_session=True)
+def fork():
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
 def written():
     kept.append(open(home + "/kept", "w"))
 def read():
@@ -225,6 +229,7 @@ LEFT = {
     "spin": r"thread \d+ \(.*\) is at work after the call",
     "threads": r"\d+ new threads are left behind",
     "child": r"process \d+ \(sleep 60\) runs on after the call",
+    "fork": r"process \d+ \(a fork\) runs on after the call",
     "written": r"/.*/kept is left open for writing",
     "read": r"/.*/kernel.cu is left open",
 }

@@ -246,7 +246,11 @@ class Outside:
         """
         now, before = look(self._list_processes()), self._before
         children = {each: command for each, command in now.processes.items() if each not in before.processes}
-        found = [f"process {number} ({words[:200]}) runs on after the call" for (number, _), words in children.items()]
+        forks = set(before.processes.values())
+        found = [
+            f"process {number} ({'a fork' if command in forks else command[:200]}) runs on after the call"
+            for (number, _), command in children.items()
+        ]
         found += _threads_left(before, now, {number for number, _ in children})
         for path, is_written in sorted(now.files - before.files):
             if path.startswith(HARMLESS):
