@@ -43,6 +43,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/nvidia*", "/dev/dxg")  #
 RANDOM = ("/dev/random", "/dev/urandom")
 # Sockets through which a user's processes reach more than files: where there is a mount namespace, none is there.
 DOORS = ("/run/user", "/run/secrets", "/run/docker.sock", "/run/containerd", "/run/podman", "/run/crio", "/run/dbus")
+OF_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/driver")  # what root could set there
 MOST_BYTES = 16 << 30  # of a file
 MORE_PROCESSES = 4096  # threads of this user, beside those that run now
 SECONDS_TO_LOOK = 1.0  # between two looks whether the process that started this one is still there
@@ -141,7 +142,7 @@ def arrange_mounts(plan: Plan, means: Means) -> None:
     if MOUNT in means.missing or not means.need(MOUNT, mount("none", "/", "", MS_REC | MS_PRIVATE)):
         means.missing |= dict.fromkeys((OWN_PROC, READ_ONLY), means.missing[MOUNT])
         return
-    written = [plan.home, "/dev/shm"]
+    written = [plan.home, "/dev/shm", "/proc"]  # programs name their threads in /proc
     mount(plan.home, plan.home, "", MS_BIND)
     if IPC in plan.shared:
         mount("/dev/shm", "/dev/shm", "", MS_BIND)
@@ -156,6 +157,8 @@ def arrange_mounts(plan: Plan, means: Means) -> None:
         means.missing[OWN_PROC] = means.missing[PID]
     else:
         means.need(OWN_PROC, mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC))
+    for path in OF_KERNEL:
+        mount(path, path, "", MS_BIND)
     if means.need(READ_ONLY, set_read_only("/", True)):
         for path in written:
             set_read_only(path, False)
@@ -202,7 +205,7 @@ def accesses(plan: Plan) -> Iterator[tuple[str, int]]:
     yield from ((path, everything) for path in (plan.home, "/dev/shm"))
     yield from ((path, everything) for pattern in DEVICES for path in glob.glob(pattern))
     yield from ((path, read) for path in RANDOM)
-    yield "/proc/self", read | WRITE_FILE
+    yield "/proc/self", read | WRITE_FILE | TRUNCATE
     yield from ((path, READ_DIR) for path in ("/dev", *plan.listed))
     hidden = [os.path.realpath(path) for path in plan.hidden]
     for path in (*SYSTEM, *plan.readable):
