@@ -49,7 +49,7 @@ OF_ROOT = (
     *("kubernetes", "rancher", "docker", "wireguard", "NetworkManager"),
 )
 # CUDA opens memory of a process of the same PID namespace alone, by an abstract socket between both.
-SHARED_WITH_MEMORY = (PID, NETWORK, IPC)
+SHARED_WITH_MEMORY: tuple[str, ...] = (PID, NETWORK, IPC)
 # What does not hold where each of these means is missing.
 WITHOUT = (
     ((PID, CGROUP, SIGNAL_SCOPE), "what it starts may outlive it by ending the process above it"),
