@@ -87,6 +87,7 @@ attempt("internet", lambda: socket.socket(socket.AF_INET))
 attempt("internet 6", lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
 attempt("virtual machine", lambda: socket.socket(socket.AF_VSOCK))
 attempt("abstract", lambda: socket.socket(socket.AF_UNIX).connect("\\0" + given["abstract"]))
+attempt("socket", lambda: socket.socket(socket.AF_UNIX).connect(given["socket"]))
 attempt("signal", lambda: os.kill(given["parent"], 0))
 attempt("signal above", lambda: os.kill(os.getppid(), 9))
 attempt("environment", lambda: open(f"/proc/{given['parent']}/environ", "rb").read())
@@ -210,6 +211,7 @@ UNKEPT = {
     "it can change the permissions": {"permissions"},
     "it can reach the network": {"internet", "internet 6", "virtual machine"},
     "it can connect to abstract sockets": {"abstract"},
+    "it can connect to sockets": {"socket"},
     "it can send signals": {"signal", "signal above"},
     "it can read the memory": {"environment"},
 }
@@ -250,15 +252,17 @@ def landlock() -> int:
 @pytest.mark.parametrize("shares_memory", [False, True])
 def test_it_writes_at_home_alone_and_reaches_nothing_else(tmp_path: Path, shares_memory: bool) -> None:
     name = secrets.token_hex()
-    given = {**paths(tmp_path, name), "abstract": name, "parent": os.getpid()}
+    given = {**paths(tmp_path, name), "abstract": name, "parent": os.getpid(), "socket": f"/tmp/warpwatch-{name[:16]}"}
     program, options = written(tmp_path, TRIES), {"shares_memory": shares_memory}
     readable, hidden = [tmp_path / "outside" / "data"], [tmp_path / "tree" / "kept"]
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("\0" + name)
-        listener.listen()
+    with socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as listener:
+        for each, address in ((abstract, f"\0{name}"), (listener, given["socket"])):
+            each.bind(address)
+            each.listen()
         arguments = [program, tmp_path / "tree", json.dumps(given)]
         _, printed, process = run(*arguments, readable=readable, hidden=hidden, **options)  # type: ignore[arg-type]
-    Path(f"/dev/shm/{name}").unlink(missing_ok=True)
+    for path in ("/dev/shm/" + name, f"/tmp/warpwatch-{name[:16]}"):
+        Path(path).unlink(missing_ok=True)
     assert (tmp_path / "tree" / "kernel.cu").exists()
     done = {name for name, result in json.loads(printed.splitlines()[-1]).items() if result == "done"}
     unkept = {
@@ -269,7 +273,7 @@ def test_it_writes_at_home_alone_and_reaches_nothing_else(tmp_path: Path, shares
     }
     assert done - unkept == ALLOWED | {"rename in home", "list drivers", "thread's name"}
     if landlock() >= 6:
-        assert unkept <= {"permissions"} | ({"abstract"} if shares_memory else set())
+        assert unkept <= {"permissions", "socket"} | ({"abstract"} if shares_memory else set())
 
 
 def test_it_finds_the_engine_and_its_packages(tmp_path: Path) -> None:

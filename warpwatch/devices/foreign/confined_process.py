@@ -31,6 +31,7 @@ ISOLATED = Path(__file__).resolve().parent.parent / "isolated.py"
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, SECCOMP_FILTER = 1, 22, 36, 2
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 1 << 17, 1 << 27, 1 << 28, 1 << 29, 1 << 30
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 1 << 12, 1 << 14, 1 << 18
+MNT_DETACH = 2
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE = 442, -100, 0x8000
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF, PATH_BENEATH = 444, 445, 446, 1
 WRITE_FILE, READ_FILE, READ_DIR, REFER, TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 13, 1 << 14
@@ -41,8 +42,9 @@ SCOPES_SINCE = 6  # version of Landlock, of Linux 6.12
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys")  # are read
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/nvidia*", "/dev/dxg")  # are read and written
 RANDOM = ("/dev/random", "/dev/urandom")
-# Sockets through which a user's processes reach more than files: where there is a mount namespace, none is there.
-DOORS = ("/run/user", "/run/secrets", "/run/docker.sock", "/run/containerd", "/run/podman", "/run/crio", "/run/dbus")
+# Folders in which programs of this user and of the system listen, such as tmux and Docker: only what is read is there.
+LISTENING = ("/tmp", "/var/tmp", "/run", "/var/run")
+OF_DRIVERS = ("/run/nvidia*", "/run/opengl-driver*", "/run/current-system")
 OF_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/driver")  # what root could set there
 MOST_BYTES = 16 << 30  # of a file
 MORE_PROCESSES = 4096  # threads of this user, beside those that run now
@@ -73,18 +75,21 @@ system = ctypes.CDLL(None, use_errno=True)
 class Plan:
     """Folders that the program may use, and how strictly it is kept.
 
-    ``home``: written and read. ``readable``: files and folders. ``listed``: folders of which names alone are read.
-    ``hidden``: is not read, though it lies in one of these. ``shared``: names of the namespaces that it stays in;
-    NETWORK stands for abstract sockets as well, IPC for /dev/shm. ``cgroup``: a folder to enter, or why there is none.
-    ``parent``: the process that starts this one. ``report``: descriptor of a pipe.
+    ``home``: written and read. ``tree``: where it starts. ``readable``: files and folders. ``listed``: folders of which
+    names alone are read. ``hidden``: is not read, though it lies in one of these. ``shared``: names of the namespaces
+    that it stays in; NETWORK stands for abstract sockets as well, IPC for /dev/shm. ``cgroup``: a folder to enter, or
+    why there is none. ``user``: the user's own home folder. ``parent``: the process that starts this one. ``report``:
+    descriptor of a pipe.
     """
 
     home: str
+    tree: str
     readable: Sequence[str]
     listed: Sequence[str]
     hidden: Sequence[str]
     shared: Sequence[str]
     cgroup: str
+    user: str
     parent: int
     report: int
 
@@ -143,12 +148,15 @@ def arrange_mounts(plan: Plan, means: Means) -> None:
         means.missing |= dict.fromkeys((OWN_PROC, READ_ONLY), means.missing[MOUNT])
         return
     written = [plan.home, "/dev/shm", "/proc"]  # programs name their threads in /proc
+    kept = [plan.home, *plan.readable, *(path for pattern in OF_DRIVERS for path in glob.glob(pattern))]
+    for folder in dict.fromkeys((*LISTENING, plan.user)):
+        means.need(MOUNT, leave_alone(folder, kept))
     mount(plan.home, plan.home, "", MS_BIND)
     if IPC in plan.shared:
         mount("/dev/shm", "/dev/shm", "", MS_BIND)
     else:
         mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
-    for path in (*plan.hidden, *DOORS):
+    for path in plan.hidden:
         if os.path.isdir(path):
             mount("none", path, "tmpfs", MS_RDONLY, "size=4k,mode=0")
         elif os.path.exists(path):
@@ -162,6 +170,28 @@ def arrange_mounts(plan: Plan, means: Means) -> None:
     if means.need(READ_ONLY, set_read_only("/", True)):
         for path in written:
             set_read_only(path, False)
+
+
+def leave_alone(folder: str, kept: Iterable[str]) -> int:
+    """Put a folder in the place of one, in which nothing is but what is kept of it; return what its mount returns."""
+    paths = {path for each in kept for path in (os.path.abspath(each), os.path.realpath(each)) if os.path.exists(path)}
+    if os.path.realpath(folder) != folder or any(is_in(folder, path) for path in paths):
+        return 0
+    places = {path: os.open(path, os.O_PATH) for path in sorted(paths) if is_in(path, folder)}
+    result = mount("none", folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
+    for path, place in places.items():
+        if result >= 0 and not os.path.lexists(path):  # else it lies in another one that is kept
+            os.makedirs(path if os.path.isdir(f"/proc/self/fd/{place}") else os.path.dirname(path), exist_ok=True)
+            if not os.path.exists(path):
+                Path(path).touch()
+            if (result := mount(f"/proc/self/fd/{place}", path, "", MS_BIND | MS_REC)) < 0:
+                system.umount2(folder.encode(), MNT_DETACH)
+        os.close(place)
+    return result
+
+
+def is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def set_read_only(path: str, is_so: bool) -> int:
@@ -214,7 +244,7 @@ def accesses(plan: Plan) -> Iterator[tuple[str, int]]:
 
 def reading(path: str, hidden: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield what lets ``path`` be read, but for what is hidden in it, of which names alone are told."""
-    inside = [each for each in hidden if each == path or each.startswith(path.rstrip("/") + "/")]
+    inside = [each for each in hidden if is_in(each, path)]
     if not inside:
         yield path, READ_FILE | READ_DIR
     elif path not in inside and os.path.isdir(path):
@@ -380,6 +410,7 @@ def run_in_namespace(plan: Plan, means: Means) -> NoReturn:
 def run(plan: Plan, means: Means) -> NoReturn:
     """Give up the rest, say what is missing, and run the program."""
     runpy.run_path(str(ISOLATED))["keep_apart"]()
+    os.chdir(plan.tree)  # in the mounts that are new
     restrict_files(plan, means)
     restrict_calls(means)
     if LANDLOCK in means.missing and READ_ONLY in means.missing:

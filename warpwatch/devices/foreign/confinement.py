@@ -56,7 +56,7 @@ WITHOUT = (
     ((READ_ONLY, LANDLOCK), "it can write where this user can, except into the cache of compiled kernels by its name"),
     ((LANDLOCK,), "it can read every file that this user can"),
     ((READ_ONLY,), "it can change the permissions of files that are this user's"),
-    ((MOUNT,), "it can connect to sockets in the file system, such as docker.sock"),
+    ((MOUNT,), "it can connect to sockets in the file system, such as Docker's and tmux's"),
     ((NETWORK, SECCOMP), "it can reach the network"),
     ((NETWORK, SOCKET_SCOPE), "it can connect to abstract sockets of this machine"),
     ((PID, SIGNAL_SCOPE), "it can send signals to this user's processes"),
@@ -110,6 +110,8 @@ class Confined(Isolated):
         readable = (tree, *self._readable, *readable_folders())
         plan = Plan(
             home=self._home.name,
+            tree=os.path.abspath(tree),
+            user=os.path.realpath(Path.home()),
             readable=[*dict.fromkeys(os.path.abspath(path) for path in readable)],
             listed=[str(ENGINE)],
             hidden=[os.path.abspath(path) for path in self._hidden],
