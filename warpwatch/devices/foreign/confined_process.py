@@ -175,7 +175,7 @@ def arrange_mounts(plan: Plan, means: Means) -> None:
 def leave_alone(folder: str, kept: Iterable[str]) -> int:
     """Put a folder in the place of one, in which nothing is but what is kept of it; return what its mount returns."""
     paths = {path for each in kept for path in (os.path.abspath(each), os.path.realpath(each)) if os.path.exists(path)}
-    if os.path.realpath(folder) != folder or any(is_in(folder, path) for path in paths):
+    if not os.path.isdir(folder) or os.path.realpath(folder) != folder or any(is_in(folder, path) for path in paths):
         return 0
     places = {path: os.open(path, os.O_PATH) for path in sorted(paths) if is_in(path, folder)}
     result = mount("none", folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
