@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import ROOT
+from warpwatch.devices.foreign import inspection
 from warpwatch.devices.foreign.confinement import Confined
 from warpwatch.devices.foreign.inspection import MOST, POOL, Outside, look, shortened
 from warpwatch.devices.isolated import packages
@@ -262,7 +263,10 @@ def served(tmp_path: Path) -> Iterator[tuple[Confined, Callable[[str], None]]]:
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_a_call_leaves_behind_is_found_from_outside(tmp_path: Path, name: str) -> None:
+def test_what_a_call_leaves_behind_is_found_from_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(inspection, "QUIET_SECONDS", 0.3)
     with served(tmp_path) as (process, call):
         call("honest")
         outside = Outside(tmp_path / "tree", process.processes)

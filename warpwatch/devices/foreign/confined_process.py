@@ -48,7 +48,7 @@ OF_DRIVERS = ("/run/nvidia*", "/run/opengl-driver*", "/run/current-system")
 OF_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/driver")  # what root could set there
 MOST_BYTES = 16 << 30  # of a file
 MORE_PROCESSES = 4096  # threads of this user, beside those that run now
-SECONDS_TO_LOOK = 1.0  # between two looks whether the process that started this one is still there
+SECONDS_TO_LOOK = 0.5  # between two looks whether the process that started this one is still there
 
 PID, MOUNT, NETWORK, IPC = "PID namespace", "mount namespace", "network namespace", "IPC namespace"
 CGROUP, OWN_PROC, READ_ONLY, LANDLOCK = "cgroup", "/proc of its own", "read-only mounts", "Landlock"
