@@ -358,6 +358,19 @@ def test_a_process_that_dies_at_once_says_that_it_was_not_confined(tmp_path: Pat
         process.end()
 
 
+def test_a_user_namespace_in_which_nothing_is_allowed_is_not_entered() -> None:
+    """Let the user's number be refused there, as Ubuntu's AppArmor does."""
+    code = (
+        "import ctypes, os\nfrom warpwatch.devices.foreign import confined_process as tried\n"
+        "enter, before = tried.change_user_namespace, os.readlink('/proc/self/ns/user')\n"
+        "tried.change_user_namespace = lambda: enter() and bool(ctypes.set_errno(1))\n"
+        "assert not tried.enter_user_namespace()\n"
+        "assert ctypes.get_errno() == 1\n"
+        "assert os.readlink('/proc/self/ns/user') == before\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 def test_the_first_reason_of_a_means_is_kept() -> None:
     means = Means()
     ctypes.set_errno(1)

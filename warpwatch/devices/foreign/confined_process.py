@@ -125,7 +125,21 @@ def enter_namespaces(plan: Plan, means: Means) -> None:
 
 
 def enter_user_namespace() -> bool:
-    """Enter a user namespace in which this process keeps its user and group; return whether there may be one."""
+    """Enter a user namespace, and return whether there may be one.
+
+    A child tries it first: a security module may allow to enter one in which nothing is allowed, with no way back.
+    """
+    if (child := os.fork()) == 0:
+        is_useful = change_user_namespace() and not system.unshare(CLONE_NEWNS)
+        os._exit(0 if is_useful else ctypes.get_errno() or errno.EPERM)
+    if number := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        ctypes.set_errno(number)
+        return False
+    return change_user_namespace()
+
+
+def change_user_namespace() -> bool:
+    """Enter a user namespace in which this process keeps its user and group; return whether it has them there."""
     user, group = os.geteuid(), os.getegid()
     if system.unshare(CLONE_NEWUSER):
         return False
