@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from tests.checkout import Bench, without_rights
 from tests.project import ROOT
 from warpwatch.catalogue.project import Project
+from warpwatch.devices import isolated
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.revision import declared, isolated
+from warpwatch.revision import declared
 from warpwatch.revision.commit import checkout, find_commit, other_kernels_of
 from warpwatch.revision.declared import BadRevision, Reading
 

@@ -26,10 +26,10 @@ import msgspec
 from msgspec import Meta
 
 from warpwatch.devices.gpu import Settings
+from warpwatch.devices.isolated import Isolated
 from warpwatch.devices.worker import CALL_SECONDS
 from warpwatch.revision import call_process
 from warpwatch.revision.declared import last_line, shortened
-from warpwatch.revision.isolated import Isolated
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Measured
 from warpwatch.timing.pair_samples import PairSamples

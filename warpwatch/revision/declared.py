@@ -22,9 +22,9 @@ import msgspec
 from msgspec import Meta
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.devices.isolated import Isolated
 from warpwatch.revision import declarations
 from warpwatch.revision.declarations import MOST_BYTES
-from warpwatch.revision.isolated import Isolated
 from warpwatch.runs.identity import VERSION, Identity, Name, Text
 
 EXPORT_SECONDS = 120.0

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from warpwatch.revision import isolated
-from warpwatch.revision.isolated import Isolated, environment
+from warpwatch.devices import isolated
+from warpwatch.devices.isolated import Isolated, environment
 
 LOOK = """
 import os, signal, subprocess, sys
@@ -57,7 +57,7 @@ def test_it_reads_nothing_of_its_parent_and_sends_it_no_signal(tmp_path: Path, m
     program = tmp_path / "look.py"
     program.write_text(LOOK)
     code = (
-        "import sys, os, tempfile; from pathlib import Path; from tests.revision.test_isolated import run\n"
+        "import sys, os, tempfile; from pathlib import Path; from tests.devices.test_isolated import run\n"
         "print(*run(Path(sys.argv[1]), Path(sys.argv[2]), str(os.getpid())), sep='\\n')"
     )
     # By a process whose environment has held the token since its start, which is what /proc shows.
@@ -104,5 +104,5 @@ def test_folders_of_pythonpath_count_unless_they_may_be_of_this_checkout(
     monkeypatch.chdir(tmp_path / "checkout")
     given = [tmp_path / "checkout", tmp_path / "checkout" / "inside", tmp_path, tmp_path / "elsewhere", "relative"]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, given)))
-    found = [path for path in isolated._packages() if path in map(str, given)]
+    found = [path for path in isolated.packages() if path in map(str, given)]
     assert found == [str(tmp_path / "elsewhere")]

@@ -61,9 +61,9 @@ class Isolated:
         options += ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
         try:
             self.process = subprocess.Popen(
-                [sys.executable, *options, __file__, str(program), *arguments, *_packages()],
+                [sys.executable, *options, *self._launcher(tree), str(program), *arguments, *packages(), str(ENGINE)],
                 cwd=tree,
-                env=environment(self._home.name),
+                env=self._variables(),
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -73,6 +73,13 @@ class Isolated:
         except OSError:
             self._home.cleanup()
             raise
+
+    def _launcher(self, tree: Path) -> list[str]:
+        """Return the script that runs the program, and the script's own arguments."""
+        return [__file__]
+
+    def _variables(self) -> dict[str, str]:
+        return environment(self._home.name)
 
     def has_ended(self, seconds: float, is_enough: Callable[[], bool]) -> bool:
         """Wait until the process ends, for so long or until there ``is_enough``; return whether it has ended.
@@ -108,15 +115,15 @@ def environment(home: str) -> dict[str, str]:
     return kept | {"HOME": home, "TMPDIR": home} | {name: os.path.abspath(path) for name, path in caches.items()}
 
 
-def _packages() -> list[str]:
-    """List the folders of packages, such as NumPy, and last the engine, for a revision that has none.
+def packages() -> list[str]:
+    """List the folders of packages, such as NumPy.
 
     Folders of PYTHONPATH count where they cannot be this checkout's: modules that a revision lacks are not ours.
     """
     here, given = Path.cwd(), map(Path, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     there = (path for path in given if path.is_absolute())
     apart = [str(path) for path in there if not (here.is_relative_to(path) or path.is_relative_to(here))]
-    return [*(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")), *apart, str(ENGINE)]
+    return [*(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")), *apart]
 
 
 def keep_apart() -> None:
