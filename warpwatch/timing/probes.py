@@ -8,7 +8,8 @@ few launches are timed in other ways, and may not differ clearly in time from th
 - unseen: values that no launch has had before;
 - reset: variables of the module have the values that they had after loading.
 
-A time below what it takes to read the inputs from memory is not a result either.
+One more launch has the inputs of another copy of the arrays: a result that belongs to the place is wrong then. A time
+below what it takes to read the inputs from memory is not a result either.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.references import drawn
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
-from warpwatch.timing.checks import check_sample
-from warpwatch.timing.inputs import Shared
+from warpwatch.timing.checks import check_sample, fingerprint, mismatches, raise_all
+from warpwatch.timing.inputs import Shared, digests_of
 from warpwatch.timing.timer import GpuTimer
 
 USUAL = "usual"
@@ -71,6 +72,37 @@ def check_work(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer, usual:
     raise WrongResult(f"{copies[0].case.id} {problem}")
 
 
+def check_exchanged(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> None:
+    """Launch on the last copy with the inputs of the first, and check the result. Raises WrongResult or DeviceError.
+
+    What keeps results by the addresses of its arrays has one for each copy, which is right as long as the inputs stay.
+    """
+    first, last, sets = copies[0], copies[-1], len(shared.sets)
+    if sets < 2 or len(copies) < sets:
+        return
+    pairs = [*zip(first.inputs, last.inputs, strict=True)]
+    if len(copies) > sets:
+        for source, array in pairs:
+            array.machine.copy(array.address, source.address, array.nbytes)
+    else:
+        for source, array in pairs:
+            timer.swap(source, array)
+    _launch(last, timer)
+    if fingerprint(digests_of(last.results)) not in shared.sets[0].accepted:
+        raise_all(mismatches(last, shared, 0), f"{last.case.id} is wrong where the inputs in its arrays have changed")
+    if len(copies) > sets:
+        _copy_back(last.inputs, copies[-1 - sets].inputs)
+    else:
+        for source, array in pairs:
+            timer.swap(source, array)
+
+
+def _copy_back(arrays: Sequence[GuardedArray], same: Sequence[GuardedArray]) -> None:
+    """Give arrays the values again that others of the same inputs hold."""
+    for array, source in zip(arrays, same, strict=True):
+        array.machine.copy(array.address, source.address, array.nbytes)
+
+
 def _launch(loaded: Loaded, timer: GpuTimer) -> float:
     """Take a sample as it is usual."""
     return timer.sample(loaded.start, in_order((loaded.poison, loaded.restore)))
@@ -110,10 +142,6 @@ def _renewing(copies: Sequence[Loaded], sets: int, timer: GpuTimer) -> Callable[
         return None if case.family.draw else functools.partial(_exchange, last, timer)
     same = copies[-1 - sets].inputs  # as the last copy's
 
-    def restore() -> None:
-        for array, source in zip(last, same, strict=True):
-            array.machine.copy(array.address, source.address, array.nbytes)
-
     def renew() -> Callable[[], None]:
         if case.family.draw or size <= DRAWN_BYTES:
             values = drawn(case, secrets.randbits(32))
@@ -122,7 +150,7 @@ def _renewing(copies: Sequence[Loaded], sets: int, timer: GpuTimer) -> Callable[
         else:
             for array, source in zip(last, same, strict=True):
                 _rotate(array, source)
-        return restore
+        return functools.partial(_copy_back, last, same)
 
     return renew
 

@@ -33,7 +33,7 @@ from warpwatch.timing.checks import (
     late,
 )
 from warpwatch.timing.inputs import Inputs, Shared, sharing_key
-from warpwatch.timing.probes import check_bandwidth, check_work
+from warpwatch.timing.probes import check_bandwidth, check_exchanged, check_work
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
 
@@ -159,6 +159,7 @@ def check_work_of_case(kind: str, seconds: float | None) -> None:
         if not prove():
             finish_samples()
     check_on_other_poison(first, state.shared, late(first.case))
+    check_exchanged(state.loaded, state.shared, timer)
     check_work(state.loaded, state.shared, timer, seconds if kind == "cold" else None)
 
 

@@ -47,3 +47,20 @@ extern "C" __global__ void exchange(void* array, size_t count, size_t bits, int 
     case 16: return exchange_elements<uint4>(array, count, bits);
     }
 }
+
+extern "C" __global__ void swap_arrays(unsigned* one, unsigned* other, size_t bytes)
+{
+    const size_t count = bytes / 4, first = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    for (size_t i = first; i < count; i += size_t(gridDim.x) * blockDim.x) {
+        const unsigned value = one[i];
+        one[i] = other[i];
+        other[i] = value;
+    }
+    if (first < bytes % 4) {
+        unsigned char* const last = reinterpret_cast<unsigned char*>(one + count) + first;
+        unsigned char* const other_last = reinterpret_cast<unsigned char*>(other + count) + first;
+        const unsigned char value = *last;
+        *last = *other_last;
+        *other_last = value;
+    }
+}

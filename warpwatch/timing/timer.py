@@ -75,6 +75,7 @@ class GpuTimer:
     def __init__(self, device: Device, cold: bool) -> None:
         self.timeouts = 0
         self._device = device
+        self._whole = Launch((4 * device.info.multiprocessors, 1, 1), (512, 1, 1))  # fills the GPU
         self.is_cold = cold
         self._image = compile_file(Path(__file__).with_name("timer.cu"), {}, device.info.timing_target)
         size = 2 * device.info.l2_bytes // 16 * 16
@@ -93,14 +94,17 @@ class GpuTimer:
 
     def exchange(self, array: GuardedArray, bits: int) -> None:
         """Exchange elements of an array whose numbers differ in these bits; the same call once more undoes it."""
-        launch = Launch((4 * self._device.info.multiprocessors, 1, 1), (512, 1, 1))
         itemsize = array.dtype.itemsize
         count, size = np.uint64(array.nbytes // itemsize), np.int32(itemsize)
-        self.kernel("exchange", launch, np.uint64(array.address), count, np.uint64(bits), size)()
+        self.kernel("exchange", self._whole, np.uint64(array.address), count, np.uint64(bits), size)()
+
+    def swap(self, one: GuardedArray, other: GuardedArray) -> None:
+        """Exchange the values of two arrays of one size."""
+        addresses = (np.uint64(one.address), np.uint64(other.address))
+        self.kernel("swap_arrays", self._whole, *addresses, np.uint64(one.nbytes))()
 
     def _scrubber(self, buffer: int, size: int) -> Callable[[], None]:
-        launch = Launch((4 * self._device.info.multiprocessors, 1, 1), (512, 1, 1))
-        return self.kernel("scrub", launch, np.uint64(buffer), np.uint64(size // 16), np.uint64(self._buffer))
+        return self.kernel("scrub", self._whole, np.uint64(buffer), np.uint64(size // 16), np.uint64(self._buffer))
 
     def sample(
         self, start: Callable[[], None], restore: Callable[[], None] = nothing, after: Callable[[], None] | None = None
