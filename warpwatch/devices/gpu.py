@@ -44,6 +44,7 @@ STRAY_BYTES = 2**16  # of each result that are looked at, so that the look ends 
 CROWDED_SECONDS = 0.0005  # in which the blocks of a kernel that takes room are all there
 CROWDS = 4  # shares of the multiprocessors that it takes: an eighth to a half
 OCCUPY = Path(__file__).with_name("occupy.cu")
+ASKED_BYTES = 2**24  # of an allocation, for which it is asked first what is free: that takes longer than a small one
 ONE = Launch((1, 1, 1), (1, 1, 1))
 SHARED = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 # Properties of the software device that differ from a GPU's.
@@ -139,7 +140,8 @@ class Device:
             return int(self._driver.mem_get_info()[0])
 
     def allocate(self, size: int) -> int:
-        self.require(size)
+        if size >= ASKED_BYTES:
+            self.require(size)
         with self._errors(f"allocating {size:,} bytes"):
             memory = self._driver.mem_alloc(size)
         self._memory[int(memory)] = memory

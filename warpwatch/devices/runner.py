@@ -102,9 +102,13 @@ class Loaded:
     notes: tuple[str, ...] = ()
     variables: Variables | None = None
 
-    @property
+    @functools.cached_property
     def results(self) -> tuple[GuardedArray, ...]:
         return tuple(self.own[array.name] for array in self.case.results)
+
+    @functools.cached_property
+    def _without_first_values(self) -> tuple[GuardedArray, ...]:
+        return tuple(self.own[a.name] for a in self.case.arrays if a.name in self.own and a.role is not Role.IN_OUT)
 
     @property
     def addresses(self) -> dict[str, int]:
@@ -114,9 +118,8 @@ class Loaded:
 
     def poison(self) -> None:
         """Fill results and scratch memory with poison, but for arrays that have first values."""
-        for array in self.case.arrays:
-            if array.name in self.own and array.role is not Role.IN_OUT:
-                self.own[array.name].poison()
+        for array in self._without_first_values:
+            array.poison()
 
     def clear(self, second: bool) -> None:
         """Fill results, scratch memory and their guard bands with one of the two patterns of poison."""

@@ -158,9 +158,11 @@ def check_work_of_case(kind: str, seconds: float | None) -> None:
             sample_of(loaded, copy, timer)
         if not prove():
             finish_samples()
-    check_on_other_poison(first, state.shared, late(first.case))
+    cold_seconds, last = seconds if kind == "cold" else None, [*state.launched.values()][-1:]
+    own = last[0] if cold_seconds and last and any(last[0] is loaded for loaded in state.loaded) else None
+    check_work(state.loaded, state.shared, timer, cold_seconds, own)
     check_exchanged(state.loaded, state.shared, timer)
-    check_work(state.loaded, state.shared, timer, seconds if kind == "cold" else None)
+    check_on_other_poison(first, state.shared, late(first.case))
 
 
 def accepted_so_far() -> Accepted:
