@@ -165,9 +165,8 @@ def run_case(
         loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
         json.record = replace(json.record, cases={case.id: _time(loaded, info)})
         problems = problems or _late_problems(loaded, trial, repeat)
-    if evaluated.remark:
-        print(f"remark    {evaluated.remark.removeprefix(f'{case.id}: ')}")
-    print("result    WRONG" if problems else "result    right", *problems, sep="\n")
+    remark = [f"remark    {evaluated.remark.removeprefix(f'{case.id}: ')}"] if evaluated.remark else []
+    print(*remark, "result    WRONG" if problems else "result    right", *problems, sep="\n")
     launched = f"seed {seed}, {trial.launches} launches on these inputs, {len(trial.draws) - 1} on others"
     json.add(_tested(case, repeat, WrongResult.of(problems) if problems else None, launched))
     return not problems

@@ -14,7 +14,7 @@ import functools
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +90,12 @@ Launches = Sequence[tuple[Function, Launch, Sequence["Argument"]]]
 
 @dataclass(frozen=True)
 class Prepared:
-    """The first of the kernels that a case launches, and what launches them all. ``notes``: as in Loaded."""
+    """The first kernel that a case launches, and what launches them all. ``notes``, ``symbols``: as in Loaded."""
 
     function: Function
     start: Callable[[], None]
     notes: tuple[str, ...] = ()
+    symbols: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +194,7 @@ def prepare_launches(
         declared = declared_element(kernels, demangled([symbol])[0].rpartition("::")[2])
         if note := check_variable(symbol, size, declared, array, may_be_cut=name in pointed):
             notes.append(f"symbols   {note}")
-    return Prepared(launches[0][0], in_order(starts), tuple(notes))
+    return Prepared(launches[0][0], in_order(starts), tuple(notes), symbols)
 
 
 def _check_arguments(case: Case, kernels: Kernels, launches: Launches) -> list[str]:

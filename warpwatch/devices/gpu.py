@@ -440,6 +440,15 @@ class Device:
             # Unlike a query, this prints what kernels wrote by printf.
             self._stop.synchronize()
 
+    def _hold_stream(self) -> None:
+        """Queue the kernel that waits until the host lets it end."""
+        self._holds += 1
+        flags = int(self._hold_flags.base.get_device_pointer())
+        arguments = (np.uint64(flags), np.uint32(self._holds), np.int64(HOLD_SECONDS * self.info.clock_hz))
+        _, hold, _ = self._hold.handle
+        with self._errors("holding the stream"):
+            hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack(arguments))
+
     def time(
         self, start: Callable[[], None], after: Callable[[], None] | None = None, *, watched: bool = True
     ) -> float | None:
@@ -453,32 +462,31 @@ class Device:
         The stream is held until everything is queued, as in NVIDIA's nvbench, so that the time does not contain
         Python's launch cost. It contains the GPU's own start of a kernel: an empty one takes 2.7 µs on an H200.
         """
-        self._holds += 1
         timeouts = int(self._hold_flags[1])
-        flags = int(self._hold_flags.base.get_device_pointer())
-        arguments = (np.uint64(flags), np.uint32(self._holds), np.int64(HOLD_SECONDS * self.info.clock_hz))
-        _, hold, _ = self._hold.handle
         self._called = None
-        with self._errors("holding the stream"):
-            hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack(arguments))
+        self._hold_stream()
         try:
             with self._errors("recording an event"):
                 self._start.record(self._stream)
                 start()
                 self._stop.record(self._stream)
                 call = self._called if watched else None
-                if call and self._aftermath:
-                    self._aftermath.mark()
-                if after:
+                aftermath = self._aftermath if call else None
+                if aftermath:
+                    aftermath.mark()
+                elif after:
                     after()
         finally:
             self._hold_flags[0] = self._holds
         self._wait()
+        has_ended = not aftermath or self._has_ended(aftermath)
+        if aftermath and after:
+            after()  # not before: an event of the context waits for what runs behind the call too
         if self._hold_flags[1] != timeouts:
             return None
-        if call and self._aftermath and not self._has_ended(self._aftermath):
-            if self._aftermath.fault:
-                raise WrongResult(f"{call.id} {self._aftermath.fault}")
+        if call and aftermath and not has_ended:
+            if aftermath.fault:
+                raise WrongResult(f"{call.id} {aftermath.fault}")
             return None
         with self._errors("reading an event"):
             return float(self._stop.time_since(self._start)) * 1e-3

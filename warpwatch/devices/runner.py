@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +90,7 @@ class Loaded:
     arrays that belong to this case alone, by name. ``start`` launches; ``restore`` gives arrays their first values
     again, and is to be called before each launch. ``notes``: what is unusual in the declaration, and the likely cause
     if the kernel turns out to be wrong. ``variables``: of the kernel's module, where their values were kept.
+    ``symbols``: variables that hold inputs, with the names of these.
     """
 
     case: Case
@@ -101,6 +102,7 @@ class Loaded:
     own: Mapping[str, GuardedArray]
     notes: tuple[str, ...] = ()
     variables: Variables | None = None
+    symbols: Mapping[str, str] = field(default_factory=dict)
 
     @functools.cached_property
     def results(self) -> tuple[GuardedArray, ...]:
@@ -120,6 +122,12 @@ class Loaded:
         """Fill results and scratch memory with poison, but for arrays that have first values."""
         for array in self._without_first_values:
             array.poison()
+
+    def take_inputs(self) -> None:
+        """Copy inputs that have changed into the variables that hold them."""
+        arrays = {array.name: array for array in self.inputs}
+        for symbol, name in self.symbols.items():
+            self.machine.set_constant(self.function, symbol, arrays[name].address, arrays[name].nbytes)
 
     def clear(self, second: bool) -> None:
         """Fill results, scratch memory and their guard bands with one of the two patterns of poison."""
@@ -218,6 +226,7 @@ def load_with(
         inputs=inputs,
         own=own,
         notes=prepared.notes,
+        symbols=prepared.symbols,
     )
 
 
@@ -317,8 +326,7 @@ def _launch_all(
         draw = max(0, number - launches)
         for array in loaded.inputs if draw else ():
             array.write(placement.spread(draws[draw][array.name]))
-            for symbol in (symbol for symbol, name in loaded.case.variant.symbols.items() if name == array.name):
-                loaded.machine.set_constant(loaded.function, symbol, array.address, array.nbytes)
+        loaded.take_inputs()
         if number == 2:
             loaded.clear(second=True)
         else:

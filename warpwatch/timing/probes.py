@@ -93,6 +93,7 @@ def check_exchanged(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -
     else:
         for source, array in pairs:
             timer.swap(source, array)
+    last.take_inputs()
     _launch(last, timer)
     if fingerprint(digests_of(last.results)) not in shared.sets[0].accepted:
         raise_all(mismatches(last, shared, 0), f"{last.case.id} is wrong where the inputs in its arrays have changed")
@@ -101,6 +102,7 @@ def check_exchanged(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -
     else:
         for source, array in pairs:
             timer.swap(source, array)
+    last.take_inputs()
 
 
 def _copy_back(arrays: Sequence[GuardedArray], same: Sequence[GuardedArray]) -> None:
@@ -125,8 +127,10 @@ def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> dict[str
 
         def on_new_values() -> float:
             undo = renew()
+            last.take_inputs()
             seconds = _launch(last, timer)
             undo()
+            last.take_inputs()
             return seconds
 
         ways["unseen"] = on_new_values

@@ -178,7 +178,13 @@ def _prepare(
 def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Function]) -> Loaded:
     """Load the old side on the new side's arrays."""
     prepared = _prepare(loaded.machine, loaded.case, other, functions, loaded.addresses, loaded.inputs, is_new=False)
-    return replace(loaded, function=prepared.function, start=prepared.start, notes=prepared.notes)
+    return replace(
+        loaded,
+        function=prepared.function,
+        start=prepared.start,
+        notes=prepared.notes,
+        symbols=prepared.symbols,
+    )
 
 
 def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> None:

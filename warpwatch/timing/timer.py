@@ -33,7 +33,7 @@ import numpy as np
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import ONE, Device
-from warpwatch.devices.machine import DeviceError, GuardedArray
+from warpwatch.devices.machine import DeviceError, Function, GuardedArray
 
 WARM_UP, SHORTEST_ROUNDS = 20, 200  # launches before the samples of the shortest times, and these
 ROUNDS = 101  # of the overhead
@@ -75,6 +75,7 @@ class GpuTimer:
     def __init__(self, device: Device, cold: bool) -> None:
         self.timeouts = 0
         self._device = device
+        self._kernels: dict[str, Function] = {}
         self._whole = Launch((4 * device.info.multiprocessors, 1, 1), (512, 1, 1))  # fills the GPU
         self.is_cold = cold
         self._image = compile_file(Path(__file__).with_name("timer.cu"), {}, device.info.timing_target)
@@ -90,7 +91,9 @@ class GpuTimer:
 
     def kernel(self, name: str, launch: Launch, *arguments: np.generic) -> Callable[[], None]:
         """Return a function that starts a kernel of timer.cu."""
-        return self._device.launcher(self._device.load(self._image.path, name), launch, arguments)
+        if name not in self._kernels:
+            self._kernels[name] = self._device.load(self._image.path, name)
+        return self._device.launcher(self._kernels[name], launch, arguments)
 
     def exchange(self, array: GuardedArray, bits: int) -> None:
         """Exchange elements of an array whose numbers differ in these bits; the same call once more undoes it."""

@@ -1,0 +1,62 @@
+"""Tests of what is timed beside the samples, and of the bound on their time; test_cheats.py has kernels that cheat."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from warpwatch.catalogue.cases import Case
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.mismatch import WrongResult
+from warpwatch.timing.probes import USUAL, _problem, check_bandwidth
+
+
+def case(inputs: int, declared: int) -> Case:
+    """Return a case with so many bytes of inputs, and of declared work."""
+    arrays = (SimpleNamespace(nbytes=inputs),)
+    return cast("Case", SimpleNamespace(id="copy-fast", inputs=arrays, work=SimpleNamespace(bytes=declared)))
+
+
+def info(**own: Any) -> DeviceInfo:
+    known = {"has_gpu_clock": True, "l2_bytes": 50e6, "peak_bytes_per_second": 4.8e12}
+    return cast("DeviceInfo", SimpleNamespace(**known | own))
+
+
+def test_a_time_below_that_of_reading_the_inputs_is_not_a_result() -> None:
+    with pytest.raises(
+        WrongResult, match=r"copy-fast is faster than the hardware: .* 1,000 MB, in 123.5 µs are 8.1 TB"
+    ):
+        check_bandwidth(case(10**9, 2 * 10**9), info(), 123.5e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "device", "seconds"),
+    [
+        (case(10**9, 2 * 10**9), info(), 199e-6),  # 950 MB at the peak take 197.9
+        (case(10**9, 10**8), info(), 20e-6),  # it reads a tenth of its inputs
+        (case(4 * 10**7, 8 * 10**7), info(), 1e-6),  # they fit into L2
+        (case(10**9, 2 * 10**9), info(has_gpu_clock=False), 1e-6),
+        (case(10**9, 2 * 10**9), info(peak_bytes_per_second=0.0), 1e-6),  # a driver that does not say it
+    ],
+)
+def test_honest_times_are_not_accused(given: Case, device: DeviceInfo, seconds: float) -> None:
+    check_bandwidth(given, device, seconds)
+
+
+@pytest.mark.parametrize(
+    ("way", "seconds", "said"),
+    [
+        ("again", [2.0, 2.1], "takes 0.202 times as long where its result is already there"),
+        ("unseen", [100.0, 110.0], "takes 10.3 times as long on inputs that it has not seen"),
+        ("reset", [100.0, 110.0], "takes 10.3 times as long where its __device__ variables are as after loading"),
+        ("again", [20.0, 22.0], ""),
+        ("again", [9.0, 9.5], ""),  # 0.92 of the usual time
+        ("unseen", [2.0, 2.1], ""),
+        ("unseen", [100.0, 10.0, 10.1, 10.2], ""),  # one that was interrupted
+    ],
+)
+def test_a_way_that_differs_clearly_is_a_fault(way: str, seconds: list[float], said: str) -> None:
+    problem = _problem({USUAL: [10.0, 10.2, 10.1, 10.3], way: seconds}, 0.8)
+    assert problem.startswith(said) if said else not problem
