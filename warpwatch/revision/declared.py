@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.devices.foreign_text import last_line, shortened
 from warpwatch.devices.isolated import Isolated
 from warpwatch.revision import declarations
 from warpwatch.revision.declarations import MOST_BYTES
@@ -170,15 +171,3 @@ class Reading:
     def stop(self) -> None:
         """End the process, if it still runs, and remove its files."""
         self._open.close()
-
-
-def last_line(printed: bytes) -> str:
-    """Return the last line of what a revision's Python printed, fit to be printed; empty where there is none."""
-    lines = printed.decode(errors="replace").strip().splitlines()
-    return shortened(lines[-1]) if lines else ""
-
-
-def shortened(value: object) -> str:
-    """Make one short line without control characters of a foreign text."""
-    text = "".join(c if c.isprintable() else "?" for c in str(value)[:300])
-    return text + "..." * (len(str(value)) > 300)
