@@ -126,8 +126,12 @@ def serve() -> None:
         elif name == "handle":
             answer = handle_of(addresses[given[0]])[0]
         else:
-            answer = sharing_that_is_killed()
+            sharing_that_is_killed()
         print(json.dumps(answer), flush=True)
+
+
+def share_once() -> None:
+    handle_of(int(zeros()))
 
 
 def sharing_that_is_killed() -> None:
@@ -229,7 +233,7 @@ if __name__ == "__main__":
     context = driver.Device(0).retain_primary_context()
     context.push()
     IMAGE = compile_source(SOURCE, no_extern_c=True, arch="sm_90")
-    {"main": main, "other": serve, "once": lambda: handle_of(int(zeros()))}[sys.argv[1]]()
+    {"main": main, "other": serve, "once": share_once}[sys.argv[1]]()
     sys.stdout.flush()
     CUDA.cuDevicePrimaryCtxReset_v2(0)  # with all memory
     os._exit(0)  # without the end of PyCUDA's objects

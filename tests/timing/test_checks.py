@@ -304,10 +304,10 @@ def test_a_digest_of_the_host_is_the_same_in_several_pieces(count: int, monkeypa
 
 def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
     case = find_case(FAMILIES, "transpose-naive-32x32-4096x4096-float32")
-    rows = inputs._compared_rows(case)
+    rows = inputs.compared_rows(case)
     assert isinstance(rows, np.ndarray)
     assert {0, 1, 4094, 4095} <= set(rows.tolist())
-    assert inputs._compared_rows(find_case(FAMILIES, TILED)) is None
+    assert inputs.compared_rows(find_case(FAMILIES, TILED)) is None
 
 
 @pytest.mark.parametrize(("condition", "right"), [("true", True), ("x[i] != 127", False), ("x[i] != -1", False)])

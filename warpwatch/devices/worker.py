@@ -35,6 +35,7 @@ from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.compile.compiler import ENGINE, CompileError, Image
 from warpwatch.devices.evaluate import evaluate
+from warpwatch.devices.foreign.candidate import Candidates
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
@@ -451,14 +452,23 @@ class Worker:
 
 _machines: dict[bool, Machine] = {}
 _settings = [Settings()]
+_place = [(Path(), "")]  # the folder and the module of the project
 _busy = [False]  # whether the child runs a function for its parent
 
 
 def machine(on_host: bool) -> Machine:
     """Return, in the child, the host or the device, which the first call opens."""
     if on_host not in _machines:
-        _machines[on_host] = Host() if on_host else open_device(_settings[0])
+        _machines[on_host] = Host() if on_host else _open()
     return _machines[on_host]
+
+
+def _open() -> Device:
+    """Open the device; calls that are not trusted run in a process of their own there."""
+    device, settings = open_device(_settings[0]), _settings[0]
+    if settings.untrusted:
+        device.calls = Candidates(device, settings, *_place[0])
+    return device
 
 
 def gpu() -> Device:
@@ -579,6 +589,7 @@ def load(settings: str, root: str, module: str) -> None:
     if _settings[0].gpu_seen:
         with contextlib.suppress(ImportError):  # ``open_device`` says what is missing
             source_module_class()
+    _place[0] = (Path(root), module)
     load_project(Path(root), module)
 
 
@@ -594,12 +605,21 @@ def main() -> None:
         pass
     except SystemExit as leaving:
         # At once, while the error still holds the loaded module: unloading it would wait for its kernels.
-        end_now(leaving.code if isinstance(leaving.code, int) else 1)
+        _leave(leaving.code if isinstance(leaving.code, int) else 1)
     except BaseException:
         traceback.print_exc()
         status = 1
     # Without the interpreter's own exit, where PyCUDA aborts if a context is left.
     flush()
+    _leave(status)
+
+
+def _leave(status: int) -> None:
+    """End the child, and the process in which calls that are not trusted run."""
+    device = _machines.get(False)
+    if isinstance(device, Device) and device.calls:
+        with contextlib.suppress(Exception):
+            (device.calls.stop if _busy[0] else device.calls.leave)()
     end_now(status)
 
 
@@ -610,4 +630,4 @@ def _end_on_sigterm(number: int, frame: object) -> None:
         if isinstance(device, Device):
             device.abandon()  # freeing memory would wait for a kernel that never ends
         raise Ended(128 + number)
-    end_now(128 + number)
+    _leave(128 + number)

@@ -27,7 +27,7 @@ from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import Device, NoDevice
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Kernel, call_missing
@@ -67,7 +67,10 @@ class Measure:
         """Measure. A slower kernel fails after all cases are timed, because it is known only then."""
         if not self.case.variant.on_host and self.comparison.measures(self.case, self.kernel.image):
             announce_next(self.kernel.worker, self.case, self.later)
-        measured = self.comparison.measure(self.kernel, self.case, self.cold, self.budget)
+        try:
+            measured = self.comparison.measure(self.kernel, self.case, self.cold, self.budget)
+        except NoFigure as reason:
+            pytest.skip(str(reason))
         if measured is None:
             return
         benchmark = self.benchmark

@@ -73,7 +73,7 @@ class Material:
 
 def material(case: Case, reference: bool) -> Material:
     """Draw the inputs of a case, and compute its right results if ``reference`` is true."""
-    inputs, rows = drawn(case, TIMED_SEED), _compared_rows(case)
+    inputs, rows = drawn(case, TIMED_SEED), compared_rows(case)
     if not reference:
         return Material(inputs=inputs)
     right = {} if case.family.prints else expected(case, inputs, ALL_ROWS if rows is None else rows)
@@ -92,7 +92,7 @@ def sharing_key(case: Case) -> tuple[object, ...]:
 
 def host_bytes(machine: Machine, case: Case) -> int:
     """Estimate the bytes of the host's memory that inputs and right results of a case take at most."""
-    rows = _compared_rows(case)
+    rows = compared_rows(case)
     in_host = _copies(case) if case.variant.on_host or machine.finds_faults else 0
     return host_memory.peak_bytes(case, copies=in_host, rows=None if rows is None else len(rows))
 
@@ -101,7 +101,7 @@ def _copies(case: Case) -> int:
     return COPIES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1
 
 
-def _compared_rows(case: Case) -> Array | None:
+def compared_rows(case: Case) -> Array | None:
     """Choose the rows that are compared: some of a single large result, whose reference can compute them alone.
 
     None means all of them.
@@ -148,7 +148,7 @@ class Shared:
         """
         host_memory.require(case, host_bytes(machine, case))
         require_memory(machine, case)
-        rows, prepared = _compared_rows(case), make(case, reference)
+        rows, prepared = compared_rows(case), make(case, reference)
         draws = [Draw(inputs=prepared.inputs, right=prepared.right)] if prepared.right and rows is None else []
         if draws and (nothing := nothing_shown(case, draws)):
             raise WrongResult(f"{case.id}: {nothing}")

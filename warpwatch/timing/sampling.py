@@ -18,7 +18,7 @@ from warpwatch.devices.digest import digest
 from warpwatch.devices.machine import GuardedArray, in_order
 from warpwatch.devices.runner import Loaded, captured_stdout, load
 from warpwatch.devices.worker import gpu, machine
-from warpwatch.timing import nvml, observers
+from warpwatch.timing import candidate_samples, nvml, observers
 from warpwatch.timing.checks import are_right, check_fresh_launch, check_last_result, check_result
 from warpwatch.timing.inputs import Inputs, Shared, sharing_key
 from warpwatch.timing.stopping import of_samples
@@ -56,6 +56,9 @@ def prepare(
     ``checking_image``: a build of the same kernel that finds more faults; it is checked too where it is another file.
     ``already_checked``: another process has checked the case, so that nothing is compared.
     """
+    if candidate_samples.takes(case):
+        release()
+        return candidate_samples.prepare(case, cold)
     shared = begin_case(case, image, checking_image, check=not already_checked)
     for copy in shared.copies:
         state.loaded += (load(machine(case.variant.on_host), case, image, copy),)
@@ -86,6 +89,9 @@ def finish(fingerprint: int | None) -> int | None:
 
     ``fingerprint``: that of a right result, where another process has found it. Raises WrongResult or DeviceError.
     """
+    if candidate_samples.current():  # each sample was
+        candidate_samples.release()
+        return None
     shared, first = state.inputs.shared, state.loaded[0]
     assert shared
     known = state.fingerprint if state.fingerprint is not None else fingerprint
@@ -125,6 +131,7 @@ def release(keep: tuple[object, ...] | None = None) -> None:
     state.loaded, state.fingerprint, state.printed = (), None, ()
     state.launched.clear()
     state.inputs.release(keep)
+    candidate_samples.release()
 
 
 def announce(cases: Sequence[Case], reference: bool = True) -> None:
@@ -137,6 +144,8 @@ def begin_ahead() -> None:
 
     Nothing begins where the times are the host's, or where the kernel prints: ``Inputs.share`` says why.
     """
+    if candidate_samples.current():
+        return
     if gpu().info.has_gpu_clock and not any(loaded.case.family.prints for loaded in state.loaded):
         state.inputs.begin(gpu())
 
@@ -170,6 +179,8 @@ def sample(kind: str) -> tuple[float, int]:
 
     ``kind``: cold, warm or host.
     """
+    if call := candidate_samples.current():
+        return call.sample(), 0
     copy = state.turn % len(state.loaded)
     state.turn += 1
     return sample_of(state.loaded[copy], copy, timer_of(kind))
@@ -216,7 +227,7 @@ def read_clock() -> nvml.Clock:
 
 def observe(asked: Collection[str]) -> dict[str, Any]:
     """Return what observers that are asked for record of the prepared case by launches of their own."""
-    return observers.launch(asked, state.loaded)
+    return observers.launch(asked, state.loaded) if state.loaded else {}
 
 
 def settle(is_up: Callable[[], bool] | None = None) -> None:

@@ -86,7 +86,11 @@ class Conversation(Generic[AnswerT]):
                 self._socket.close()
                 os.close(self._output)
                 raise self._failed(f"its process does not start: {error}") from None
-        self._answer(limit)
+        try:
+            self._answer(limit)
+        except BaseException:
+            self.stop()
+            raise
 
     def ask(self, limit: float, name: str, *arguments: object) -> AnswerT:
         """Return the answer to a question, which comes within ``limit`` seconds. The process is stopped if it fails."""

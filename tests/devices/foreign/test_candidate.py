@@ -1,0 +1,233 @@
+"""Calls that are not trusted: they run in a process of their own, and are proved and timed by the worker process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.devices.foreign import candidates as module
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.project import Project, load_project
+from warpwatch.devices import driver_calls
+from warpwatch.devices.foreign import candidate
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.machine import DeviceError, NoFigure
+from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.worker import Worker, evaluate_case, gpu
+from warpwatch.timing import candidate_samples, sampling
+from warpwatch.timing.candidate_samples import HOW, slope
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
+SIZES = {function.__name__: size for size, function in module.WAYS.items()}
+SAMPLES = 3
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose calls are those of candidates.py."""
+    folder = tmp_path_factory.mktemp("candidates")
+    shutil.copy(module.__file__, folder / "candidates.py")
+    return load_project(folder, "candidates")
+
+
+@pytest.fixture(scope="module")
+def worker(project: Project) -> Iterator[Worker]:
+    worker = Worker(project, Settings(kind="software", untrusted=True, launch_timeout=1.0))
+    yield worker
+    worker.stop()
+
+
+def case_of(project: Project, way: str, family: str = "calls") -> Case:
+    return find_case(project.families, f"{family}-own-vendor-{SIZES[way]}-float32")
+
+
+def evaluated(worker: Worker, project: Project, way: str) -> str:
+    """Return what is said of a call whose results are compared with the reference."""
+    try:
+        said, _ = worker.call(evaluate_case, case_of(project, way), Path(), "again", launches=2)
+    except DeviceError as error:
+        said = [str(error)]
+    return "\n".join(said)
+
+
+def timed(worker: Worker, project: Project, way: str, family: str = "calls") -> float:
+    """Return the median of a few samples."""
+    facts = worker.call(sampling.prepare, case_of(project, way, family), Path(), True)
+    assert facts["how"] == HOW
+    samples = [worker.call(sampling.sample, "cold")[0] for _ in range(SAMPLES)]
+    worker.call(sampling.finish, None)
+    return statistics.median(samples)
+
+
+def notes(project: Project, name: str) -> list[Any]:
+    path = project.root / "notes" / name
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def limit(seconds: float) -> None:
+    """Let a go take less, in the worker."""
+    candidate.GO_SECONDS = seconds
+
+
+def forge_handles() -> None:
+    """Give the other process handles of no memory, in the worker."""
+    driver_calls.handle_of = lambda address: bytes(driver_calls.HANDLE_BYTES)
+
+
+def allocated() -> int:
+    """Return how many arrays the other process has."""
+    calls = gpu().calls
+    assert isinstance(calls, candidate.Candidates)
+    return len(calls._allocated)
+
+
+# Results
+
+
+def test_an_honest_call_is_right(worker: Worker, project: Project) -> None:
+    assert evaluated(worker, project, "honest") == ""
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("zeros", "is wrong in 1,026 of 1,026 elements"),
+        ("nothing", "unwritten 1,027 of them still hold the poison"),
+        ("prepared", "is wrong in 1,029 of 1,029 elements"),
+        ("late", "unwritten 1,030 of them still hold the poison"),
+        ("spoils", "changed its operand A: 4 bytes differ"),
+        ("overruns", "cuMemsetD32Async failed with status 1"),
+        ("raises", "calls-own-vendor-1042-float32: preparing own: RuntimeError: no such library"),
+    ],
+)
+def test_a_call_that_does_not_do_its_work_is_wrong(worker: Worker, project: Project, way: str, said: str) -> None:
+    assert said in evaluated(worker, project, way)
+
+
+def test_nothing_that_judges_is_in_its_process(worker: Worker, project: Project) -> None:
+    assert "is wrong" in evaluated(worker, project, "searches")
+    assert {json.dumps(note) for note in notes(project, "searches")} == {json.dumps([0, 0, [], []])}
+
+
+# Times
+
+
+def test_clocks_that_stand_still_in_its_process_change_no_figure(worker: Worker, project: Project) -> None:
+    assert module.SLEEP < timed(worker, project, "patched", "clocks") < 5 * module.SLEEP
+    assert worker.call(allocated) == 0
+
+
+def test_no_result_can_be_kept_by_value(worker: Worker, project: Project) -> None:
+    assert timed(worker, project, "by_value") > module.SLEEP
+    hits = notes(project, "by_value")
+    assert len(hits) > 100
+    assert not any(hits)
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("zeros", "is wrong in"),
+        ("prepared", "is wrong in"),
+        ("late", "is wrong in"),
+        ("stale", "the result is that of the inputs of an earlier launch"),
+        ("spoils", "changed its operand A"),
+        ("later", "its results changed after it had said that it was done"),
+    ],
+)
+def test_a_call_that_does_not_do_its_work_gets_no_figure(worker: Worker, project: Project, way: str, said: str) -> None:
+    with pytest.raises(WrongResult, match=said):
+        timed(worker, project, way)
+    assert worker.call(allocated) == 0
+
+
+# What the process does besides
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("way", ["answers_next", "early"])
+def test_saying_done_too_early_is_found(worker: Worker, project: Project, way: str) -> None:
+    with pytest.raises((WrongResult, DeviceError), match=r"is wrong in|is not an answer"):
+        timed(worker, project, way)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("dies", "its process died (the last words)"),
+        ("hangs", "no answer within 1.2 s; process killed"),
+        ("prints", "no answer within 1.2 s; process killed"),
+    ],
+)
+def test_its_end_is_one_sentence_and_nothing_is_lost(worker: Worker, project: Project, way: str, said: str) -> None:
+    worker.call(limit, 0.2)
+    child = worker.child
+    assert evaluated(worker, project, way) == f"calls-own-vendor-{SIZES[way]}-float32: {said}"
+    assert evaluated(worker, project, "honest") == ""
+    assert worker.child is child
+
+
+def test_a_child_of_it_ends_with_it(worker: Worker, project: Project) -> None:
+    assert evaluated(worker, project, "forks") == ""
+    worker.call(stop)
+    before = len(notes(project, "forks"))
+    assert before
+    time.sleep(0.1)
+    assert len(notes(project, "forks")) == before
+
+
+def stop() -> None:
+    calls = gpu().calls
+    assert calls
+    calls.stop()
+
+
+def test_memory_that_cannot_be_shared_is_an_error_that_says_what_helps(project: Project) -> None:
+    worker = Worker(project, Settings(kind="software", untrusted=True))
+    try:
+        worker.call(forge_handles)
+        said = evaluated(worker, project, "honest")
+    finally:
+        worker.stop()
+    assert said.startswith("calls-own-vendor-1024-float32: memory of another process cannot be opened")
+    assert said.endswith("on the same GPU, which needs CUDA's IPC: of a container, --ipc=host; WSL has none")
+
+
+class NoMemory:
+    finds_faults = True
+
+
+def test_a_gpu_that_no_second_process_may_open_is_an_error_that_says_what_helps(project: Project) -> None:
+    device: Any = NoMemory()
+    candidates = candidate.Candidates(device, Settings(kind="gpu", untrusted=True), project.root, "candidates")
+    with pytest.raises(DeviceError, match="on the same GPU, which nvidia-smi -c DEFAULT allows"):
+        candidates.prepare(case_of(project, "honest"), [])
+    candidates.stop()
+
+
+# Arithmetic
+
+
+def test_one_launch_that_was_disturbed_moves_no_slope() -> None:
+    assert slope((1, 2, 4, 8), (3.0, 4.0, 6.0, 10.0)) == pytest.approx(1.0)
+    assert slope((8, 1, 4, 2), (10.0, 3.0, 60.0, 4.0)) == pytest.approx(1.0, rel=0.2)
+
+
+def test_a_call_shorter_than_a_launch_gets_no_figure(worker: Worker, project: Project) -> None:
+    worker.call(slow_host)
+    with pytest.raises(NoFigure, match=r"no figure: a launch takes .* shorter than the host's launch"):
+        timed(worker, project, "honest")
+    assert worker.call(allocated) == 0
+
+
+def slow_host() -> None:
+    """Let the host take a second to launch an empty kernel, in the worker."""
+    candidate_samples.launch_seconds = lambda: 1.0  # type: ignore[assignment]

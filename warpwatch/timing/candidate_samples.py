@@ -1,0 +1,356 @@
+"""Times calls that are not trusted: by this process's own clock, with fresh inputs in every launch.
+
+A sample is the slope of wall time over the number of launches. The call runs on 1, 2, 4 and 8 sets of arrays, in a
+random order, in its process (devices/foreign/candidate.py). Just before each go this process writes inputs that were
+never there before, poisons the results, and replaces what L2 holds; so each launch finds its inputs in memory. Then it
+tells the process to go, and the time ends when it has itself read a digest of all results. What every go costs, however
+many launches it has, is no part of a slope, and nothing is gained by saying "done" too early: the digest is of poison.
+
+A slope cannot be shorter than the host takes to launch. Where it is no longer than that of an empty kernel, which this
+process launches from Python in the same way, there is no figure.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import secrets
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from warpwatch.catalogue.arrays import ALL_ROWS, Array, Role
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.draws import Draw
+from warpwatch.catalogue.elements import no_word, word_of
+from warpwatch.catalogue.names import BadCase
+from warpwatch.devices.digest import digests
+from warpwatch.devices.evaluate import nothing_shown
+from warpwatch.devices.foreign.candidate import Candidates
+from warpwatch.devices.gpu import ONE, Device
+from warpwatch.devices.machine import DeviceError, GuardedArray, NoFigure, Resources
+from warpwatch.devices.mismatch import WrongResult, compare_all, explain
+from warpwatch.devices.references import expected
+from warpwatch.devices.worker import gpu
+from warpwatch.timing import observers
+from warpwatch.timing.fresh_inputs import FreshInputs, Recipe
+from warpwatch.timing.inputs import compared_rows
+from warpwatch.timing.timer import SHORTEST, GpuTimer
+
+HOW = "slope of wall time"  # facts["how"]
+COUNTS = (1, 2, 4, 8)  # launches of a go
+MEMORY_SHARE = 0.8  # of the free memory, which sets of arrays take at most
+PILOT = 5  # samples that show whether there is a figure
+# So many launches are proved against the reference at least, chosen at random; more as long as that takes no longer.
+# With half of the launches wrong, one in 2^12 such calls is not found.
+FEWEST_PROVED, PROOF_SECONDS, LAUNCHES = 12, 1.0, 450  # of so many launches in a case
+EMPTY_ROUNDS = 11
+system_random = random.SystemRandom()
+
+
+class Shareable:
+    """Device whose memory the other process may have."""
+
+    def __init__(self, device: Device, candidates: Candidates) -> None:
+        self._device, self.allocate = device, candidates.allocate
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+
+@dataclass(kw_only=True)
+class Set:
+    """Arrays of one launch by name, in memory that the other process has.
+
+    ``recipe``: what its inputs are made of. ``inputs``: digests of these with their guard bands.
+    """
+
+    arrays: Mapping[str, GuardedArray]
+    recipe: Recipe = field(default_factory=Recipe)
+    inputs: Sequence[int] = ()
+
+    def free(self) -> None:
+        for array in self.arrays.values():
+            array.free()
+
+
+def slope(counts: Sequence[int], seconds: Sequence[float]) -> float:
+    """Return the median of the slopes between all pairs of points (Theil and Sen)."""
+    points = list(zip(counts, seconds, strict=True))
+    pairs = [(a, b) for i, a in enumerate(points) for b in points[i + 1 :] if a[0] != b[0]]
+    return statistics.median((b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs)
+
+
+def measured_slope(counts: Sequence[int], run: Callable[[int], float]) -> float:
+    """Run so many launches at a time, in a random order, and return what one more takes in seconds."""
+    shuffled = system_random.sample(counts, len(counts))
+    return slope(shuffled, [run(count) for count in shuffled])
+
+
+@functools.cache
+def timer() -> GpuTimer:
+    """Return this process's timer, of which only kernels are used."""
+    return GpuTimer(gpu(), cold=True)
+
+
+@functools.cache
+def launch_seconds() -> float:
+    """Return the seconds that the host takes to launch an empty kernel from Python, as the slope of wall time."""
+    device, start = gpu(), timer().kernel("empty", ONE)
+
+    def run(count: int) -> float:
+        device.finish()
+        begin = time.perf_counter_ns()
+        for _ in range(count):
+            start()
+        device.finish()
+        return 1e-9 * (time.perf_counter_ns() - begin)
+
+    return round(statistics.median(measured_slope(COUNTS, run) for _ in range(EMPTY_ROUNDS)), 10)
+
+
+class CandidateSamples:
+    """A prepared case whose call is not trusted, and its samples."""
+
+    def __init__(self, case: Case, cold: bool) -> None:
+        """Prepare the call while inputs have other values than later. Raises DeviceError, BadCase or NoFigure."""
+        self._case, self._device, self._cold = case, gpu(), cold
+        assert isinstance(self._device.calls, Candidates)
+        self._candidates = self._device.calls
+        self._rows = compared_rows(case)
+        self._results: set[tuple[int, ...]] = set()  # digests of all so far
+        self._digested: list[tuple[int, ...]] = []  # results of the last go
+        self._proved, self._share = 0, 1.0
+        self._sets: list[Set] = []
+        self._candidates.release()
+        self._fresh = FreshInputs(self._device, case)
+        try:
+            self._counts = self._affordable()
+            self._sets += (self._new_set() for _ in range(self._counts[-1]))
+            for each in self._sets:
+                self._fresh.write(self._inputs_of(each))
+            self._device.finish()
+            addresses = [{name: array.address for name, array in each.arrays.items()} for each in self._sets]
+            with naming(case):
+                self._candidates.prepare(case, addresses)
+        except BaseException:
+            self.release()
+            raise
+
+    def check(self) -> None:
+        """Prove single launches, and see whether there is a figure. Raises WrongResult, DeviceError or NoFigure."""
+        for _ in range(2):
+            self.go(1, certain=True)
+        figure, shortest = statistics.median(self.sample() for _ in range(PILOT)), launch_seconds()
+        if figure <= shortest:
+            raise NoFigure(
+                f"{self._case.id}: no figure: a launch takes {1e6 * figure:.1f} µs, shorter than the host's launch of "
+                f"an empty kernel ({1e6 * shortest:.1f} µs): time a larger shape, or without --untrusted"
+            )
+
+    def sample(self) -> float:
+        """Take a sample, in seconds. Raises WrongResult or DeviceError."""
+        return max(SHORTEST, round(measured_slope(self._counts, self.go), 10))
+
+    def go(self, count: int, certain: bool = False) -> float:
+        """Launch on the first sets with fresh inputs; return the seconds until all results are digested.
+
+        ``certain``: all of them are proved. A process whose call is wrong is not used again. Raises WrongResult or
+        DeviceError.
+        """
+        try:
+            return self._go(count, certain)
+        except WrongResult:
+            self._candidates.stop()
+            raise
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is recorded beside the samples."""
+        call = self._case.variant.call
+        return {
+            **asdict(Resources()),
+            "occupancy": None,
+            "fallback": self._case.fallback,
+            "library": call.version() if call else "",
+            "places": len(self._sets),
+            "grid": list(self._case.launch.grid),
+            "dynamic_shared_bytes": 0,
+            "hold_timeouts": 0,
+            **observers.constants(on_host=False),
+            "overhead": 0.0,  # of events, which a slope has not
+            "how": HOW,
+            "launch_seconds": launch_seconds(),
+            "cache": "cold" if self._cold else "warm",
+        }
+
+    def release(self) -> None:
+        """Give all memory back, which the other process closes first."""
+        self._candidates.close()
+        for each in self._sets:
+            each.free()
+        self._sets = []
+        self._fresh.free()
+
+    # A go
+
+    def _go(self, count: int, certain: bool) -> float:
+        second, sets = bool(secrets.randbits(1)), self._sets[:count]
+        for each in sets:
+            self._refresh(each, second)
+        for each, known in zip(sets, self._digests_of_inputs(sets), strict=True):
+            each.inputs = known
+        if self._cold:
+            timer().scrub()
+        self._device.finish()
+        begin = time.perf_counter_ns()
+        with naming(self._case):
+            self._candidates.go(count)
+        self._digested = results = self._digests_of_results()
+        seconds = 1e-9 * (time.perf_counter_ns() - begin)
+        for each, result in zip(sets, results, strict=False):
+            is_known = result in self._results
+            self._results.add(result)
+            if certain or is_known or secrets.randbelow(10**6) < 1e6 * self._share:
+                self._prove(each, is_known)
+        self._check_damage(sets)
+        self._check_that_it_is_done()
+        return seconds
+
+    def _check_that_it_is_done(self) -> None:
+        """Raise WrongResult where results have changed since they were digested."""
+        if self._digests_of_results() != self._digested:
+            raise WrongResult(f"{self._case.id}: its results changed after it had said that it was done")
+
+    def _refresh(self, each: Set, second: bool) -> None:
+        """Poison what the call writes, and write new inputs."""
+        for array in self._case.arrays:
+            own = each.arrays[array.name]
+            if array.role is not Role.IN:
+                own.clear(second)
+            if array.initial is not None and array.role is not Role.IN_OUT:
+                self._device.fill(own.address, own.nbytes, _word(array.initial, array.dtype, array.name))
+        each.recipe = self._fresh.write(self._inputs_of(each))
+
+    def _prove(self, each: Set, is_known: bool) -> None:
+        """Compare the results of a set with the reference. ``is_known``: they are those of a launch before."""
+        begin, case = time.perf_counter(), self._case
+        inputs, rows = self._fresh.host(each.recipe), self._rows
+        right = expected(case, inputs, ALL_ROWS if rows is None else rows)
+        if not self._proved and rows is None and (nothing := nothing_shown(case, [Draw(inputs=inputs, right=right)])):
+            raise WrongResult(f"{case.id}: {nothing}")
+        results: dict[str, Array] = {name: each.arrays[name].read_sample(rows) for name in right}
+        notes = ["inputs    the result is that of the inputs of an earlier launch"] if is_known else []
+        command = f"python -m warpwatch run {case.id}"
+        if wrong := compare_all(results, right, rows):
+            self._check_that_it_is_done()
+            raise WrongResult(
+                "\n".join(explain(case, name, mismatch, command, notes=notes) for name, mismatch in wrong.items())
+            )
+        self._proved += 1
+        affordable = PROOF_SECONDS / max(time.perf_counter() - begin, 1e-6)
+        self._share = min(1.0, max(FEWEST_PROVED, affordable) / LAUNCHES)
+
+    def _check_damage(self, sets: Sequence[Set]) -> None:
+        """Raise WrongResult where a call wrote into its inputs, or beside its arrays."""
+        for each, now in zip(sets, self._digests_of_inputs(sets), strict=True):
+            changed = [
+                name for name, before, after in zip(self._operands, each.inputs, now, strict=True) if before != after
+            ]
+            looked_at = [array for name, array in each.arrays.items() if name in changed or name not in self._operands]
+            harm = [array.overrun() for array in looked_at] + [f"changed its operand {name}" for name in changed]
+            if said := next(filter(None, harm), ""):
+                raise WrongResult(f"{self._case.id} {said}")
+
+    @property
+    def _operands(self) -> list[str]:
+        """Names of the arrays that a call only reads."""
+        return [array.name for array in self._case.arrays if array.role is Role.IN]
+
+    def _digests_of_inputs(self, sets: Sequence[Set]) -> list[tuple[int, ...]]:
+        return self._digests([[each.arrays[name].with_bands for name in self._operands] for each in sets])
+
+    def _digests_of_results(self) -> list[tuple[int, ...]]:
+        """Return digests of the results of all sets, so that it takes as long after any number of launches."""
+        names = [array.name for array in self._case.results]
+        sets = ([each.arrays[name] for name in names] for each in self._sets)
+        return self._digests([[(array.address, array.nbytes) for array in arrays] for arrays in sets])
+
+    def _digests(self, ranges: Sequence[Sequence[tuple[int, int]]]) -> list[tuple[int, ...]]:
+        flat = iter(digests(self._device, [each for group in ranges for each in group]))
+        return [tuple(next(flat) for _ in group) for group in ranges]
+
+    # Memory
+
+    def _inputs_of(self, each: Set) -> dict[str, GuardedArray]:
+        return {array.name: each.arrays[array.name] for array in self._case.inputs}
+
+    def _new_set(self) -> Set:
+        """Allocate the arrays of a launch. Raises DeviceError."""
+        shareable: Any = Shareable(self._device, self._candidates)
+        return Set(
+            arrays={
+                array.name: GuardedArray(shareable, array.name, array.shape, array.dtype, operand=array.role is Role.IN)
+                for array in self._case.arrays
+            }
+        )
+
+    def _affordable(self) -> tuple[int, ...]:
+        """Return the numbers of launches for which there is memory. Raises NoFigure where there are not two."""
+        free, need = MEMORY_SHARE * self._device.free_bytes(), max(1, self._case.array_bytes)
+        counts = tuple(count for count in COUNTS if count * need <= free)
+        if len(counts) < 2:
+            raise NoFigure(
+                f"{self._case.id}: no figure: --untrusted times several launches with arrays of their own, and there "
+                f"is memory for {int(free // need)}: time a smaller shape"
+            )
+        return counts
+
+
+def _word(value: float, dtype: str, name: str) -> int:
+    word = word_of(value, dtype)
+    if word is None:
+        raise BadCase(f"{name} {no_word(value, dtype)}")
+    return word
+
+
+@contextmanager
+def naming(case: Case) -> Iterator[None]:
+    """Name the case in errors of the device."""
+    try:
+        yield
+    except DeviceError as error:
+        raise DeviceError(f"{case.id}: {error}", error.lost) from None
+
+
+_current: list[CandidateSamples] = []
+
+
+def takes(case: Case) -> bool:
+    """Tell whether a case is timed here: a call, where calls are not trusted."""
+    return bool(case.variant.call) and gpu().calls is not None
+
+
+def current() -> CandidateSamples | None:
+    """Return the prepared case, if the last one is timed here."""
+    return _current[0] if _current else None
+
+
+def prepare(case: Case, cold: bool) -> dict[str, Any]:
+    """Prepare and check a case; return what is recorded of it. Raises WrongResult, DeviceError or NoFigure."""
+    release()
+    _current.append(CandidateSamples(case, cold))
+    try:
+        _current[0].check()
+    except BaseException:
+        release()
+        raise
+    return _current[0].facts()
+
+
+def release() -> None:
+    """Give the memory of the prepared case back."""
+    while _current:
+        _current.pop().release()
