@@ -65,12 +65,15 @@ class Measure:
 
     def __call__(self) -> None:
         """Measure. A slower kernel fails after all cases are timed, because it is known only then."""
-        if not self.case.variant.on_host and self.comparison.measures(self.case, self.kernel.image):
-            announce_next(self.kernel.worker, self.case, self.later)
         try:
-            measured = self.comparison.measure(self.kernel, self.case, self.cold, self.budget)
+            self._measure()
         except NoFigure as reason:
             pytest.skip(str(reason))
+
+    def _measure(self) -> None:
+        if not self.case.variant.on_host and self.comparison.measures(self.case, self.kernel.image):
+            announce_next(self.kernel.worker, self.case, self.later)
+        measured = self.comparison.measure(self.kernel, self.case, self.cold, self.budget)
         if measured is None:
             return
         benchmark = self.benchmark

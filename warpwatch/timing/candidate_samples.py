@@ -3,8 +3,9 @@
 A sample is the slope of wall time over the number of launches. The call runs on 1, 2, 4 and 8 sets of arrays, in a
 random order, in its process (devices/foreign/candidate.py). Just before each go this process writes inputs that were
 never there before, poisons the results, and replaces what L2 holds; so each launch finds its inputs in memory. Then it
-tells the process to go, and the time ends when it has itself read a digest of all results. What every go costs, however
-many launches it has, is no part of a slope, and nothing is gained by saying "done" too early: the digest is of poison.
+tells the process to go, and the time ends when it has itself read digests of pieces of all results, chosen at random.
+What every go costs, however many launches it has, is no part of a slope, and nothing is gained by saying "done" too
+early: what is digested later must be the same.
 
 A slope cannot be shorter than the host takes to launch. Where it is no longer than that of an empty kernel, which this
 process launches from Python in the same way, there is no figure.
@@ -13,8 +14,6 @@ process launches from Python in the same way, there is no figure.
 from __future__ import annotations
 
 import functools
-import random
-import secrets
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,14 +21,17 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Role
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.draws import Draw
 from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.names import BadCase
-from warpwatch.devices.digest import digests
+from warpwatch.devices.digest import MOST_RANGES, Range, digests
 from warpwatch.devices.evaluate import nothing_shown
 from warpwatch.devices.foreign.candidate import Candidates
+from warpwatch.devices.foreign.secret_random import SecretRandom
 from warpwatch.devices.gpu import ONE, Device
 from warpwatch.devices.machine import DeviceError, GuardedArray, NoFigure, Resources
 from warpwatch.devices.mismatch import WrongResult, compare_all, explain
@@ -46,9 +48,13 @@ MEMORY_SHARE = 0.8  # of the free memory, which sets of arrays take at most
 PILOT = 5  # samples that show whether there is a figure
 # So many launches are proved against the reference at least, chosen at random; more as long as that takes no longer.
 # With half of the launches wrong, one in 2^12 such calls is not found.
-FEWEST_PROVED, PROOF_SECONDS, LAUNCHES = 12, 1.0, 450  # of so many launches in a case
+FEWEST_PROVED, PROOF_SECONDS, SAMPLES = 12, 1.0, 30  # of a case's samples, about so many
 EMPTY_ROUNDS = 11
-system_random = random.SystemRandom()
+PIECE_BYTES = 8192  # of a large result, which are looked at first
+LONG = 5e-3  # seconds of a launch from which on a few show its time
+# A launch alone takes longer than one more beside others, by what the host does first. Launches of a go that overlap
+# are told apart from that where one alone takes OVERLAP times as long, and LATENCY seconds besides.
+OVERLAP, LATENCY = 2.0, 1e-4
 
 
 class Shareable:
@@ -84,9 +90,9 @@ def slope(counts: Sequence[int], seconds: Sequence[float]) -> float:
     return statistics.median((b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs)
 
 
-def measured_slope(counts: Sequence[int], run: Callable[[int], float]) -> float:
+def measured_slope(counts: Sequence[int], run: Callable[[int], float], rng: SecretRandom) -> float:
     """Run so many launches at a time, in a random order, and return what one more takes in seconds."""
-    shuffled = system_random.sample(counts, len(counts))
+    shuffled = rng.sample(counts, len(counts))
     return slope(shuffled, [run(count) for count in shuffled])
 
 
@@ -109,7 +115,8 @@ def launch_seconds() -> float:
         device.finish()
         return 1e-9 * (time.perf_counter_ns() - begin)
 
-    return round(statistics.median(measured_slope(COUNTS, run) for _ in range(EMPTY_ROUNDS)), 10)
+    rng = SecretRandom()
+    return round(statistics.median(measured_slope(COUNTS, run, rng) for _ in range(EMPTY_ROUNDS)), 10)
 
 
 class CandidateSamples:
@@ -120,13 +127,17 @@ class CandidateSamples:
         self._case, self._device, self._cold = case, gpu(), cold
         assert isinstance(self._device.calls, Candidates)
         self._candidates = self._device.calls
-        self._rows = compared_rows(case)
+        self._rng = SecretRandom()
         self._results: set[tuple[int, ...]] = set()  # digests of all so far
         self._digested: list[tuple[int, ...]] = []  # results of the last go
+        self._pieces, self._digested_pieces = list[Range](), list[int]()  # of them
         self._proved, self._share = 0, 1.0
         self._sets: list[Set] = []
+        self._slopes: list[float] = []
+        self._alone: list[float] = []  # seconds of goes with one launch
+        self._idle: list[float] = []  # and with none
         self._candidates.release()
-        self._fresh = FreshInputs(self._device, case)
+        self._fresh = FreshInputs(self._device, case, self._rng)
         try:
             self._counts = self._affordable()
             self._sets += (self._new_set() for _ in range(self._counts[-1]))
@@ -142,18 +153,35 @@ class CandidateSamples:
 
     def check(self) -> None:
         """Prove single launches, and see whether there is a figure. Raises WrongResult, DeviceError or NoFigure."""
-        for _ in range(2):
-            self.go(1, certain=True)
-        figure, shortest = statistics.median(self.sample() for _ in range(PILOT)), launch_seconds()
-        if figure <= shortest:
-            raise NoFigure(
-                f"{self._case.id}: no figure: a launch takes {1e6 * figure:.1f} µs, shorter than the host's launch of "
-                f"an empty kernel ({1e6 * shortest:.1f} µs): time a larger shape, or without --untrusted"
-            )
+        shortest = min(self.go(1, certain=True) for _ in range(2))
+        if shortest > LONG:
+            self._counts = self._counts[:2]
+        for _ in range(PILOT):
+            self.sample()
+        self.check_figure()
 
     def sample(self) -> float:
         """Take a sample, in seconds. Raises WrongResult or DeviceError."""
-        return max(SHORTEST, round(measured_slope(self._counts, self.go), 10))
+        self._idle.append(self.go(0))
+        self._slopes.append(measured_slope(self._counts, self.go, self._rng))
+        return max(SHORTEST, round(self._slopes[-1], 10))
+
+    def check_figure(self) -> None:
+        """Raise NoFigure where the samples so far tell no time."""
+        figure, shortest = statistics.median(self._slopes), launch_seconds()
+        alone, why = min(self._alone) - statistics.median(self._idle), ""
+        if figure <= shortest:
+            why = (
+                f"a launch takes {1e6 * figure:.1f} µs, shorter than the host's launch of an empty kernel "
+                f"({1e6 * shortest:.1f} µs): time a larger shape, or without --untrusted"
+            )
+        elif alone > OVERLAP * figure + LATENCY:
+            why = (
+                f"a launch alone takes {1e6 * alone:.1f} µs and each one more {1e6 * figure:.1f}, as if they "
+                "overlapped: queue on `stream` alone"
+            )
+        if why:
+            raise NoFigure(f"{self._case.id}: no figure: {why}")
 
     def go(self, count: int, certain: bool = False) -> float:
         """Launch on the first sets with fresh inputs; return the seconds until all results are digested.
@@ -162,10 +190,13 @@ class CandidateSamples:
         DeviceError.
         """
         try:
-            return self._go(count, certain)
+            seconds = self._go(count, certain)
         except WrongResult:
             self._candidates.stop()
             raise
+        if count == 1:
+            self._alone.append(seconds)
+        return seconds
 
     def facts(self) -> dict[str, Any]:
         """Return what is recorded beside the samples."""
@@ -183,6 +214,7 @@ class CandidateSamples:
             "overhead": 0.0,  # of events, which a slope has not
             "how": HOW,
             "launch_seconds": launch_seconds(),
+            "seed": self._rng.seed_value,
             "cache": "cold" if self._cold else "warm",
         }
 
@@ -197,7 +229,7 @@ class CandidateSamples:
     # A go
 
     def _go(self, count: int, certain: bool) -> float:
-        second, sets = bool(secrets.randbits(1)), self._sets[:count]
+        second, sets = bool(self._rng.getrandbits(1)), self._sets[:count]
         for each in sets:
             self._refresh(each, second)
         for each, known in zip(sets, self._digests_of_inputs(sets), strict=True):
@@ -205,15 +237,17 @@ class CandidateSamples:
         if self._cold:
             timer().scrub()
         self._device.finish()
+        self._pieces = self._choose_pieces()
         begin = time.perf_counter_ns()
         with naming(self._case):
             self._candidates.go(count)
-        self._digested = results = self._digests_of_results()
+        self._digested_pieces = digests(self._device, self._pieces)
         seconds = 1e-9 * (time.perf_counter_ns() - begin)
+        self._digested = results = self._digests_of_results()
         for each, result in zip(sets, results, strict=False):
             is_known = result in self._results
             self._results.add(result)
-            if certain or is_known or secrets.randbelow(10**6) < 1e6 * self._share:
+            if certain or is_known or self._rng.random() < self._share:
                 self._prove(each, is_known)
         self._check_damage(sets)
         self._check_that_it_is_done()
@@ -221,7 +255,8 @@ class CandidateSamples:
 
     def _check_that_it_is_done(self) -> None:
         """Raise WrongResult where results have changed since they were digested."""
-        if self._digests_of_results() != self._digested:
+        pieces = digests(self._device, self._pieces)
+        if pieces != self._digested_pieces or self._digests_of_results() != self._digested:
             raise WrongResult(f"{self._case.id}: its results changed after it had said that it was done")
 
     def _refresh(self, each: Set, second: bool) -> None:
@@ -237,13 +272,13 @@ class CandidateSamples:
     def _prove(self, each: Set, is_known: bool) -> None:
         """Compare the results of a set with the reference. ``is_known``: they are those of a launch before."""
         begin, case = time.perf_counter(), self._case
-        inputs, rows = self._fresh.host(each.recipe), self._rows
+        inputs, rows = self._fresh.host(each.recipe), self._rows()
         right = expected(case, inputs, ALL_ROWS if rows is None else rows)
         if not self._proved and rows is None and (nothing := nothing_shown(case, [Draw(inputs=inputs, right=right)])):
             raise WrongResult(f"{case.id}: {nothing}")
         results: dict[str, Array] = {name: each.arrays[name].read_sample(rows) for name in right}
         notes = ["inputs    the result is that of the inputs of an earlier launch"] if is_known else []
-        command = f"python -m warpwatch run {case.id}"
+        command = f"python -m warpwatch run {case.id}" + (f" --seed {each.recipe.seed}" if each.recipe.seed else "")
         if wrong := compare_all(results, right, rows):
             self._check_that_it_is_done()
             raise WrongResult(
@@ -251,7 +286,14 @@ class CandidateSamples:
             )
         self._proved += 1
         affordable = PROOF_SECONDS / max(time.perf_counter() - begin, 1e-6)
-        self._share = min(1.0, max(FEWEST_PROVED, affordable) / LAUNCHES)
+        self._share = min(1.0, max(FEWEST_PROVED, affordable) / (SAMPLES * sum(self._counts)))
+
+    def _rows(self) -> Array | None:
+        """Choose the rows of a large result that are compared, others each time; None for all of a small one."""
+        usual = compared_rows(self._case)
+        if usual is None:
+            return None
+        return np.sort(np.array(self._rng.sample(range(self._case.results[0].shape[0]), len(usual))))
 
     def _check_damage(self, sets: Sequence[Set]) -> None:
         """Raise WrongResult where a call wrote into its inputs, or beside its arrays."""
@@ -273,12 +315,27 @@ class CandidateSamples:
         return self._digests([[each.arrays[name].with_bands for name in self._operands] for each in sets])
 
     def _digests_of_results(self) -> list[tuple[int, ...]]:
-        """Return digests of the results of all sets, so that it takes as long after any number of launches."""
+        """Return digests of the results of all sets."""
         names = [array.name for array in self._case.results]
         sets = ([each.arrays[name] for name in names] for each in self._sets)
         return self._digests([[(array.address, array.nbytes) for array in arrays] for arrays in sets])
 
-    def _digests(self, ranges: Sequence[Sequence[tuple[int, int]]]) -> list[tuple[int, ...]]:
+    def _choose_pieces(self) -> list[Range]:
+        """Choose what of the results of all sets is digested first: pieces of large ones, others each time.
+
+        They are read by one launch, which takes as long after any number of launches of the call.
+        """
+        results = [each.arrays[array.name] for each in self._sets for array in self._case.results]
+        count, chosen = max(1, MOST_RANGES // len(results)), list[Range]()
+        for array in results:
+            if array.nbytes <= count * PIECE_BYTES:
+                chosen.append((array.address, array.nbytes))
+                continue
+            words = (array.nbytes - PIECE_BYTES) // 4 + 1
+            chosen += ((array.address + 4 * self._rng.randrange(words), PIECE_BYTES) for _ in range(count))
+        return chosen
+
+    def _digests(self, ranges: Sequence[Sequence[Range]]) -> list[tuple[int, ...]]:
         flat = iter(digests(self._device, [each for group in ranges for each in group]))
         return [tuple(next(flat) for _ in group) for group in ranges]
 
@@ -348,6 +405,14 @@ def prepare(case: Case, cold: bool) -> dict[str, Any]:
         release()
         raise
     return _current[0].facts()
+
+
+def finish() -> None:
+    """Check the prepared case after its last sample, of which each was checked. Raises NoFigure."""
+    try:
+        _current[0].check_figure()
+    finally:
+        release()
 
 
 def release() -> None:

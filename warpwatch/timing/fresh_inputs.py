@@ -7,7 +7,6 @@ elements are as random as before, and differ in nearly every place.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices.foreign.candidate import SEED_BITS
+from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import GuardedArray, NoFigure
 from warpwatch.devices.references import drawn
@@ -35,15 +34,15 @@ class Recipe:
 class FreshInputs:
     """Makes inputs of a case, each with other bytes than all before."""
 
-    def __init__(self, device: Device, case: Case) -> None:
+    def __init__(self, device: Device, case: Case, rng: SecretRandom) -> None:
         """Draw what inputs are made of. Raises DeviceError, BadCase or NoFigure."""
-        self._device, self._case = device, case
+        self._device, self._case, self._rng = device, case, rng
         self._draws: list[Mapping[str, Array]] = []
         self._sources: list[dict[str, GuardedArray]] = []
         if not case.inputs:
             raise NoFigure(f"{case.id}: it has no inputs, so that its results may be kept from launch to launch")
         if not case.family.draw and sum(array.nbytes for array in case.inputs) > DRAWN_BYTES:
-            self._draws = [self._drawn(secrets.randbits(SEED_BITS)) for _ in range(2)]
+            self._draws = [self._drawn(self._rng.getrandbits(SEED_BITS)) for _ in range(2)]
             for draw in self._draws:
                 self._sources.append({})
                 for name, values in draw.items():
@@ -59,7 +58,7 @@ class FreshInputs:
                 arrays[name].write(values)
             return recipe
         cuts = {
-            name: (secrets.randbelow(2), secrets.randbelow(max(1, array.nbytes // array.dtype.itemsize)))
+            name: (self._rng.randrange(2), self._rng.randrange(max(1, array.nbytes // array.dtype.itemsize)))
             for name, array in self._sources[0].items()
         }
         for name, (first, cut) in cuts.items():
@@ -89,10 +88,10 @@ class FreshInputs:
     def _seed(self) -> Recipe:
         """Choose a seed whose inputs have the case's shapes; a family's own ``draw`` may return others."""
         if not self._case.family.draw:
-            return Recipe(seed=secrets.randbits(SEED_BITS))
+            return Recipe(seed=self._rng.getrandbits(SEED_BITS))
         wanted = {array.name: array.shape for array in self._case.inputs}
         for _ in range(TRIES):
-            seed = secrets.randbits(SEED_BITS)
+            seed = self._rng.getrandbits(SEED_BITS)
             if {name: values.shape for name, values in self._drawn(seed).items()} == wanted:
                 return Recipe(seed=seed)
         raise NoFigure(f"{self._case.id}: draw returns inputs of other shapes for {TRIES} seeds: let it keep to shapes")

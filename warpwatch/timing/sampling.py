@@ -89,8 +89,8 @@ def finish(fingerprint: int | None) -> int | None:
 
     ``fingerprint``: that of a right result, where another process has found it. Raises WrongResult or DeviceError.
     """
-    if candidate_samples.current():  # each sample was
-        candidate_samples.release()
+    if candidate_samples.current():
+        candidate_samples.finish()
         return None
     shared, first = state.inputs.shared, state.loaded[0]
     assert shared

@@ -85,6 +85,22 @@ def honest(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
     return lambda: copy(B.address, A.address, A.nbytes, stream)
 
 
+@way(1025)
+def overlaps(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
+    """Takes long once in a go and little for each launch that follows, as where launches overlap on several streams."""
+
+    def queue() -> None:
+        go = sys._getframe()
+        while go.f_code.co_name != "go":
+            assert go.f_back
+            go = go.f_back
+        time.sleep(SLEEP / 4 if kept.get("go") is go else 2 * SLEEP)
+        kept["go"] = go
+        copy(B.address, A.address, A.nbytes, stream)
+
+    return queue
+
+
 @way(1026)
 def zeros(B: ww.DeviceArray, stream: int) -> ww.Queue:
     return lambda: fill(B.address, B.nbytes, stream)
@@ -261,6 +277,34 @@ def later(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
         afterwards(0.001, fill, B.address, 64, stream)
 
     return queue
+
+
+def launches(A: ww.DeviceArray, B: ww.DeviceArray, stream: int, count: int) -> ww.Queue:
+    """Launches a kernel that copies so many elements, of a compiled file beside this one."""
+    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    image = (Path(__file__).parent / "image").read_bytes()
+    ww.check_status("cuModuleLoadData", cuda().cuModuleLoadData(ctypes.byref(module), image))
+    ww.check_status("cuModuleGetFunction", cuda().cuModuleGetFunction(ctypes.byref(kernel), module, b"copied"))
+    given = (ctypes.c_uint64(B.address), ctypes.c_uint64(A.address), ctypes.c_uint64(count))
+    pointers = (ctypes.c_void_p * 3)(*(ctypes.addressof(each) for each in given))
+    sizes = (-(-count // 128), 1, 1, 128, 1, 1, 0)
+
+    def queue() -> None:
+        assert given
+        launch = cuda().cuLaunchKernel
+        ww.check_status("cuLaunchKernel", launch(kernel, *sizes, ctypes.c_void_p(stream), pointers, None))
+
+    return queue
+
+
+@way(1044)
+def launches_a_kernel(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
+    return launches(A, B, stream, A.size)
+
+
+@way(1045)
+def launches_too_much(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
+    return launches(A, B, stream, A.size + 1)
 
 
 def prepare(n: int, A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:

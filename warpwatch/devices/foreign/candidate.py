@@ -8,7 +8,6 @@ opens whole pages.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +19,8 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.devices import driver_calls
 from warpwatch.devices.foreign import candidate_process
 from warpwatch.devices.foreign.conversation import Answer, Conversation
+from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
+from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.gpu import Device, Settings
 from warpwatch.devices.machine import POISON, DeviceError
 from warpwatch.devices.references import drawn
@@ -27,7 +28,7 @@ from warpwatch.devices.references import drawn
 PAGE_BYTES = 2**21  # of a GPU's memory, which a handle opens whole
 PREPARE_SECONDS = 120.0  # for imports and preparation, which may compile
 GO_SECONDS = 5.0  # beyond the launch limit
-SEED_BITS = 63
+MOST_SHOWN = 4000  # characters of an error
 CLOSED = "--untrusted runs calls in a process of their own on the same GPU"
 
 
@@ -50,11 +51,12 @@ class Candidates:
         self._device, self._settings = device, settings
         arguments = [json.dumps(asdict(replace(settings, untrusted=False))), str(tree), module]
         program = Path(candidate_process.__file__)
-        self._conversation = Conversation(program, arguments, tree, Answer, DeviceError)
+        self._conversation = Conversation(program, arguments, tree, Answer, DeviceError, _shown)
         self._variant: object = None  # whose calls the process has imported
         self._is_prepared = False
         self._mirrors: list[Mirror] = []
         self._allocated: set[int] = set()
+        self._random = SecretRandom()
 
     # Memory
 
@@ -142,7 +144,7 @@ class Candidates:
             self._mirrors.append(Mirror(own=base, shared=self.allocate(size), size=size))
         shared = {name: self._shared(address) for name, address in addresses.items()}
         sizes = {array.name: array.nbytes for array in case.arrays}
-        for name, values in drawn(case, secrets.randbits(SEED_BITS)).items():
+        for name, values in drawn(case, self._random.getrandbits(SEED_BITS)).items():
             if values.nbytes == sizes[name]:  # a family may draw other shapes
                 self._device.write(shared[name], np.ascontiguousarray(values))
         self._device.finish()
@@ -179,3 +181,8 @@ class Candidates:
 def _handle(address: int) -> tuple[str, int]:
     """Return the handle of the memory at an address, and how far into it that is. Raises DeviceError."""
     return driver_calls.handle_of(address).hex(), address - driver_calls.allocation_of(address)[0]
+
+
+def _shown(text: str) -> str:
+    """Return an error of the process fit to be printed: softcuda's have several lines."""
+    return plain_lines(text[:MOST_SHOWN])

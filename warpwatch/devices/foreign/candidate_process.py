@@ -102,7 +102,7 @@ def answer(number: int, function: Callable[..., None], arguments: Sequence[Any])
     try:
         function(*arguments)
     except (Exception, SystemExit) as caught:  # foreign code may raise anything
-        error = (str(caught).strip().splitlines() or [type(caught).__name__])[0][:SAID]
+        error = (str(caught).strip() or type(caught).__name__)[:SAID]
     return json.dumps({"number": number, "error": error}).encode() + b"\n"
 
 

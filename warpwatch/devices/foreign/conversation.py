@@ -1,7 +1,7 @@
 """Asks an isolated process questions, and reads its answers, both as lines of JSON.
 
-Whatever the process sends, prints or leaves out is an error of one line. Nothing is unpickled: that may run code, and
-the code would run where the verdict is made.
+Whatever the process sends, prints or leaves out is an error, usually of one line. Nothing is unpickled: that may run
+code, and the code would run where the verdict is made.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 class Conversation(Generic[AnswerT]):
     """Isolated process that answers questions. It is started by the first one, and again where it was stopped.
 
-    ``answer``: the type of its answers. ``fails``: makes the error that is raised, of one line without control
-    characters. ``seconds``: from the moment at which the last question was sent to the answer.
+    ``answer``: the type of its answers. ``fails``: makes the error that is raised. ``shown``: makes its text fit to be
+    printed, by default one line without control characters. ``seconds``: from the moment at which the last question was
+    sent to the answer.
     """
 
     def __init__(
@@ -52,10 +53,11 @@ class Conversation(Generic[AnswerT]):
         tree: Path,
         answer: type[AnswerT],
         fails: Callable[[str], Exception],
+        shown: Callable[[str], str] = shortened,
     ) -> None:
         """Ask ``program``, which is given a file descriptor and ``arguments``, in the folder ``tree``."""
         self._program, self._arguments, self._tree = program, arguments, tree
-        self._answer_type, self._fails = answer, fails
+        self._answer_type, self._fails, self._shown = answer, fails, shown
         self._isolated: Isolated | None = None
         self._received, self._printed = bytearray(), bytearray()
         self._questions = 0
@@ -158,4 +160,4 @@ class Conversation(Generic[AnswerT]):
         raise self._failed(f"its process died{f' ({words})' if words else ''}")
 
     def _failed(self, why: str) -> Exception:
-        return self._fails(shortened(why))
+        return self._fails(self._shown(why))
