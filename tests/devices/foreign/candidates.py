@@ -48,8 +48,8 @@ def copy(to: int, source: int, size: int, stream: int) -> None:
     ww.check_status("cuMemcpyDtoDAsync", cuda().cuMemcpyDtoDAsync_v2(*arguments))
 
 
-def fill(to: int, size: int, stream: int) -> None:
-    arguments = (ctypes.c_uint64(to), ctypes.c_uint(0), ctypes.c_size_t(size // 4), ctypes.c_void_p(stream))
+def fill(to: int, size: int, stream: int, word: int = 0) -> None:
+    arguments = (ctypes.c_uint64(to), ctypes.c_uint(word), ctypes.c_size_t(size // 4), ctypes.c_void_p(stream))
     ww.check_status("cuMemsetD32Async", cuda().cuMemsetD32Async(*arguments))
 
 
@@ -270,11 +270,18 @@ def raises() -> ww.Queue:
 
 @way(1043)
 def later(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
-    """Is right when it says that it is done, and writes again afterwards."""
+    """Goes on writing when it has said that it is done, for a second or until it is called again."""
+
+    def go_on(call: int) -> None:
+        end, word = time.monotonic() + 1, 0
+        while time.monotonic() < end and kept["calls"] == call:
+            word += 1
+            fill(B.address, 64, stream, word)
 
     def queue() -> None:
+        kept["calls"] = kept.get("calls", 0) + 1
         copy(B.address, A.address, A.nbytes, stream)
-        afterwards(0.001, fill, B.address, 64, stream)
+        afterwards(0, go_on, kept["calls"])
 
     return queue
 

@@ -43,8 +43,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="module")
 def worker(project: Project) -> Iterator[Worker]:
     worker = Worker(project, Settings(kind="software", untrusted=True, launch_timeout=1.0))
+    worker.call(take_all)
     yield worker
     worker.stop()
+
+
+def take_all() -> None:
+    """Take all numbers of launches, however long they take, in the worker: busy machines disturb less."""
+    candidate_samples.LONG = 1.0
 
 
 def case_of(project: Project, way: str, family: str = "calls") -> Case:
@@ -124,7 +130,7 @@ def test_an_honest_call_is_right(worker: Worker, project: Project) -> None:
     [
         ("zeros", "is wrong in 1,026 of 1,026 elements"),
         ("nothing", "unwritten 1,027 of them still hold the poison"),
-        ("prepared", "is wrong in 1,029 of 1,029 elements"),
+        ("prepared", "launch    wrong in launch 1 of"),
         ("late", "unwritten 1,030 of them still hold the poison"),
         ("spoils", "changed its operand A: 4 bytes differ"),
         ("overruns", "cuMemsetD32Async failed with status 1"),
@@ -151,7 +157,7 @@ def test_clocks_that_stand_still_in_its_process_change_no_figure(worker: Worker,
 def test_no_result_can_be_kept_by_value(worker: Worker, project: Project) -> None:
     assert timed(worker, project, "by_value") > module.SLEEP
     hits = notes(project, "by_value")
-    assert len(hits) > 20
+    assert len(hits) > 100
     assert not any(hits)
 
 
@@ -160,10 +166,10 @@ def test_no_result_can_be_kept_by_value(worker: Worker, project: Project) -> Non
     [
         ("zeros", "is wrong in"),
         ("prepared", "is wrong in"),
-        ("late", "is wrong in"),
+        ("late", "is wrong in|its results changed"),
         ("stale", "the result is that of the inputs of an earlier launch"),
         ("spoils", "changed its operand A"),
-        ("later", "its results changed after it had said that it was done|is wrong in 16 of"),  # by when that shows
+        ("later", "its results changed after it had said that it was done"),
     ],
 )
 def test_a_call_that_does_not_do_its_work_gets_no_figure(worker: Worker, project: Project, way: str, said: str) -> None:
@@ -178,7 +184,7 @@ def test_a_call_that_does_not_do_its_work_gets_no_figure(worker: Worker, project
 @pytest.mark.once
 @pytest.mark.parametrize("way", ["answers_next", "early"])
 def test_saying_done_too_early_is_found(worker: Worker, project: Project, way: str) -> None:
-    with pytest.raises((WrongResult, DeviceError), match=r"is wrong in|is not an answer"):
+    with pytest.raises((WrongResult, DeviceError), match=r"is wrong in|its results changed|is not an answer"):
         timed(worker, project, way)
 
 

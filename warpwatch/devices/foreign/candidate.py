@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +49,13 @@ class Candidates:
 
     def __init__(self, device: Device, settings: Settings, tree: Path, module: str) -> None:
         self._device, self._settings = device, settings
-        arguments = [json.dumps(asdict(replace(settings, untrusted=False))), str(tree), module]
+        opened = Settings(  # nothing else of the settings, which may be secret
+            kind=settings.kind,
+            ordinal=settings.ordinal,
+            launch_timeout=settings.launch_timeout,
+            schedule_seed=settings.schedule_seed,
+        )
+        arguments = [json.dumps(asdict(opened)), str(tree), module]
         program = Path(candidate_process.__file__)
         self._conversation = Conversation(program, arguments, tree, Answer, DeviceError, _shown)
         self._variant: object = None  # whose calls the process has imported
