@@ -85,10 +85,12 @@ def naming(case: Case, what: str) -> Iterator[None]:
 def _place(error: BaseException, root: Path) -> str:
     """Return the last line of the project that an error passed, such as `` at kernels/own.py:3``."""
     engine = Path(rules.__file__).parent.parent
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        file = Path(frame.filename)
+    frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if elsewhere := getattr(error, "place", None):  # devices/foreign/described.py
+        frames.append(elsewhere)
+    for file, line in reversed(frames):
         if file.is_relative_to(root) and not file.is_relative_to(engine) and "site-packages" not in file.parts:
-            return f" at {file.relative_to(root)}:{frame.lineno}"
+            return f" at {file.relative_to(root)}:{line}"
     return ""
 
 
