@@ -161,6 +161,11 @@ def seeds(seed: int, shape: Shape = ()) -> np.random.SeedSequence:
     return np.random.SeedSequence([*_run_seed, seed, *shape])
 
 
+def is_drawn_by_run() -> bool:
+    """Tell whether a run has given this process a seed of its own."""
+    return bool(_run_seed)
+
+
 def draw_by(run_seed: int | None) -> None:
     """Draw this process's inputs by the seed of a run besides their own seeds; None: by theirs alone."""
     _run_seed[:] = [] if run_seed is None else [run_seed]

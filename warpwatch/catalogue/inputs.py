@@ -67,7 +67,7 @@ def _small(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
     out[:] = rng.integers(least, max(most, least + 1), out.shape).astype(out.dtype)
 
 
-def _own_inputs(case: Case, seed: int, exact: bool) -> dict[str, Array]:
+def own_inputs(case: Case, seed: int, exact: bool) -> dict[str, Array]:
     """Draw inputs by the family's own function, if it has one. Raises BadCase where they are not the declared ones."""
     if not case.family.draw:
         return {}
@@ -85,7 +85,7 @@ def draw_each(
     case: Case, seed: int, draw: Callable[[np.random.Generator, Array, CaseArray], None], exact: bool
 ) -> dict[str, Array]:
     """Draw each piece of an array from its own random stream, so that the number of cores changes nothing."""
-    own = _own_inputs(case, seed, exact)
+    own = own_inputs(case, seed, exact)
     inputs = {
         array.name: own[array.name] if array.name in own else np.empty(array.shape, numpy_type(array.dtype))
         for array in case.inputs

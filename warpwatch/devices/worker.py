@@ -66,6 +66,7 @@ main()
 """
 # What a kernel or a reference prints in a call is printed here after it, its begin and end as plain text: where pytest
 # captures what this process prints, it belongs to the test.
+RUN_SEED = "WARPWATCH_RUN_SEED"
 MOST_PRINTED, REST = 2**15, "`python -m warpwatch run` of the case prints all of them"
 PIPE_BYTES = 2**16  # that the system keeps
 CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files before it is killed
@@ -236,14 +237,15 @@ def launch(project: Project | Setting, settings: Settings, boot: str = BOOT) -> 
     # Searched after Python's own folders.
     known = os.pathsep.join(packages() if apart else [str(ENGINE), *filter(os.path.isabs, sys.path)])
     command = [sys.executable, *(["-I", "-c", FIND_ENGINE + boot] if apart else ["-P", "-c", boot])]
-    command += [str(theirs.fileno()), json.dumps(asdict(settings)), known, str(root), project.module]
+    told = json.dumps(asdict(replace(settings, run_seed=None)))  # every process can read this command line
+    command += [str(theirs.fileno()), told, known, str(root), project.module]
     out, err = os.pipe(), os.pipe()
     with theirs, open(out[1], "wb") as stdout, open(err[1], "wb") as stderr:
         # A process group of its own, so that the compilers that it calls can be ended with it.
         process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
-            env=_environment(None if apart else root),
+            env=_environment(None if apart else root) | _of_run(settings),
             cwd=root,
             process_group=0,
             stdout=stdout,
@@ -273,6 +275,11 @@ def ending(*children: Child) -> Iterator[None]:
         for child in children:
             child.signal(signal.SIGKILL)
             child.process.wait()
+
+
+def _of_run(settings: Settings) -> dict[str, str]:
+    """Return the variable that brings a child the seed of its run; processes that are kept apart cannot read it."""
+    return {} if settings.run_seed is None else {RUN_SEED: str(settings.run_seed)}
 
 
 def _environment(root: Path | None) -> dict[str, str]:
@@ -599,7 +606,8 @@ def _picklable(error: Exception) -> Exception:
 
 def use(settings: str) -> None:
     """Open the device, in the child, with these settings, which are JSON."""
-    _settings[0] = Settings(**json.loads(settings))
+    seed = os.environ.pop(RUN_SEED, "")
+    _settings[0] = Settings(**json.loads(settings) | {"run_seed": int(seed) if seed else None})
     draw_by(_settings[0].run_seed)
 
 

@@ -30,7 +30,8 @@ from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.worker import Kernel, call_missing
+from warpwatch.devices.worker import Kernel, Worker, call_missing
+from warpwatch.plugin import judge
 from warpwatch.plugin.asked import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
@@ -214,6 +215,8 @@ def with_command(message: str, again: str) -> str:
 def command_of(item: pytest.Item) -> str:
     """Return the command that runs a test: ``pytest "correctness/test_kernels.py::test_exact[...]"`` with options."""
     options = _chosen(item.config, spelled(item.config, "device"), spelled(item.config, "schedule-seed"))
+    if value_of(item.config, "untrusted"):
+        return f'pytest "{judge.written(item)}" --untrusted{options}'
     return f'pytest "{item.nodeid}"{options}'
 
 
@@ -267,6 +270,7 @@ def warpwatch_build(warpwatch_parameter: Case | Build) -> Build:
 def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> Kernel:
     """The compiled kernel of a case or a build; for a benchmark also the build without checks that is timed."""
     build, target, timing = warpwatch_build, None, None
+    worker = _worker_of(build, request)
     if not build.variant.on_host:
         device = _capable_device(build, request)
         target, timing = device.target, device.timing_target
@@ -278,7 +282,29 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
         timed = stash[COMPILATION].image(build, timing) if is_timed(request.node) else checked
     except CompileError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-    return Kernel(stash[WORKER], build, timed, checked)
+    return Kernel(worker, build, timed, checked)
+
+
+HOST_WORKER = pytest.StashKey[Worker]()
+
+
+def _worker_of(build: Build, request: pytest.FixtureRequest) -> Worker:
+    """The process that runs a build. Of an untrusted run no Python and no C++ runs in the one that launches kernels."""
+    config, variant = request.config, build.variant
+    worker = config.stash[WORKER]
+    if not worker.settings.untrusted:
+        return worker
+    if variant.call:
+        why = "--untrusted runs no calls yet, whose Python would run where kernels are timed"
+        pytest.fail(f"{build.id}: {why}: leave it out with -k", pytrace=False)
+    if not variant.on_host:
+        return worker
+    if is_timed(request.node):
+        pytest.skip("--untrusted: C++ for the host could change what times it; tests run it, benchmarks do not")
+    if HOST_WORKER not in config.stash:
+        config.stash[HOST_WORKER] = Worker(worker.project, worker.settings)
+        config.add_cleanup(config.stash[HOST_WORKER].stop)
+    return config.stash[HOST_WORKER]
 
 
 def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:

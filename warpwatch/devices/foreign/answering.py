@@ -62,7 +62,7 @@ def digests(project: Project, functions: Functions) -> dict[int, tuple[str, str]
 
     found: dict[int, tuple[str, str]] = {}
     for family in project.families:
-        calls = [variant.call for variant in family.variants if getattr(variant, "call", None)]
+        calls = [call for variant in family.variants if (call := getattr(variant, "call", None))]
         packages = {call.prepare: tuple(str(getattr(need, "name", "")) for need in call.needs) for call in calls}
         for function, allowed in [(family.draw, ()), *((f, ("ctypes", *names)) for f, names in packages.items())]:
             if not callable(function):

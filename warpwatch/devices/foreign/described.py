@@ -37,6 +37,8 @@ MOST_BYTES = 2**36  # of the arrays of an answer
 LAST_BYTES, LAST = 4096, 300  # of what a process printed, where its last words are looked for; characters of these
 KEPT = 2**16  # answers that are remembered
 DECLARATIONS, REFERENCES = "declarations", "references"
+_P = inspect.Parameter
+KINDS = (_P.POSITIONAL_ONLY, _P.POSITIONAL_OR_KEYWORD, _P.VAR_POSITIONAL, _P.KEYWORD_ONLY, _P.VAR_KEYWORD)
 KNOWN: Mapping[str, type[Exception]] = {
     **{each.__name__: each for each in (BadCase, BadFunction, MemoryError)},
     BadMessage.__name__: BadFunction,
@@ -194,11 +196,12 @@ class StandIn:
     def __signature__(self) -> inspect.Signature:
         if self._parameters is None:
             raise ValueError("it does not say what it takes")
-        kinds = {kind.value: kind for kind in type(inspect.Parameter.POSITIONAL_ONLY)}
         empty = inspect.Parameter.empty
         return inspect.Signature(
-            inspect.Parameter(str(name), kinds[kind], default=None if has_default else empty)
-            for name, kind, has_default in self._parameters
+            [
+                inspect.Parameter(str(name), KINDS[kind], default=None if has_default else empty)
+                for name, kind, has_default in self._parameters
+            ]
         )
 
     def __call__(self, **given: Any) -> Any:

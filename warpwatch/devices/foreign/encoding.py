@@ -103,7 +103,7 @@ class Encoder:
 
     def _add(self, array: np.ndarray[Any, Any]) -> int:
         flat = np.ascontiguousarray(array).reshape(-1)
-        self.buffers.append(memoryview(flat.view(np.uint8) if flat.size else flat.astype(np.uint8)))
+        self.buffers.append((flat.view(np.uint8) if flat.size else np.empty(0, np.uint8)).data)
         return len(self.buffers) - 1
 
     def _rest(self, value: Any) -> Any:  # noqa: PLR0911
@@ -162,7 +162,7 @@ def described_type(dtype: np.dtype[Any]) -> Any:
     return dtype.str
 
 
-def _type(given: Any, depth: int = 0) -> np.dtype[Any]:
+def _type(given: Any, depth: int = 0) -> Any:
     if isinstance(given, str) and given in EXTENDED:
         return np.dtype(getattr(ml_dtypes, given))
     if isinstance(given, str) and PLAIN.fullmatch(given):
