@@ -40,6 +40,12 @@ TAKEN = "which is not a name or stands for something else too: choose another"
 FIRST_POINTER, SPACING = 1 << 44, 1 << 40  # addresses that are never accessed
 UNAVOIDABLE = 64  # roundings of the largest input, by which right results may differ
 TELLING = 16  # elements of all arrays, from which on their order shows
+# Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
+PLAIN_FLAG = re.compile(
+    r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
+    r"|prec-sqrt=\w+|maxrregcount=\d+|extra-device-vectorization|expt-relaxed-constexpr|(expt-)?extended-lambda"
+    r"|default-stream=[\w-]+|D\w+(=\w*)?)"
+)
 DRAWS = range(3)  # seeds of draws that must differ
 FEW, MOST_ELEMENTS = 3, 2**16  # tested shapes on which a tolerance is tried, and the elements of their arrays
 FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
@@ -473,6 +479,8 @@ def _flags(family: Family, variant: Variant) -> Checks:
         isinstance(variant.flags, tuple) and all(isinstance(flag, str) for flag in variant.flags),
         f"is {variant.flags!r}: give a tuple of options, such as ('--use_fast_math',)",
     )
+    for flag in variant.flags if is_drawn_by_run() else ():
+        yield PLAIN_FLAG.fullmatch(flag), f"has {flag!r}: --untrusted takes options that change code, and no others"
 
 
 def _needs(family: Family, variant: Variant) -> Checks:

@@ -93,6 +93,7 @@ class Ending:
         run, comparison = self._run, self._run.comparison
         add_shares(run.cases, benchmarks)
         slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
+        untrusted = judge.notes(run.worker.settings, run.device)
         return {
             "failed": sorted(run.failed - slower),
             "slower": sorted(slower),
@@ -102,7 +103,7 @@ class Ending:
             "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
             "energies": comparison.energy,
             "past": comparison.past,
-            "notes": [*(comparison.describe() if comparison.active else ()), *judge.notes(run.worker.settings)],
+            "notes": [*(comparison.describe() if comparison.active else ()), *untrusted],
             "alarm": comparison.alarm,
             "missing": run.missing,
         }

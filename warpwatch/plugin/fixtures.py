@@ -285,26 +285,15 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
     return Kernel(worker, build, timed, checked)
 
 
-HOST_WORKER = pytest.StashKey[Worker]()
-
-
 def _worker_of(build: Build, request: pytest.FixtureRequest) -> Worker:
-    """The process that runs a build. Of an untrusted run no Python and no C++ runs in the one that launches kernels."""
-    config, variant = request.config, build.variant
-    worker = config.stash[WORKER]
-    if not worker.settings.untrusted:
-        return worker
-    if variant.call:
+    """The process that launches a build: in an untrusted run it runs neither Python nor C++ of the repository."""
+    worker, variant = request.config.stash[WORKER], build.variant
+    if worker.settings.untrusted and variant.call:
         why = "--untrusted runs no calls yet, whose Python would run where kernels are timed"
         pytest.fail(f"{build.id}: {why}: leave it out with -k", pytrace=False)
-    if not variant.on_host:
-        return worker
-    if is_timed(request.node):
-        pytest.skip("--untrusted: C++ for the host could change what times it; tests run it, benchmarks do not")
-    if HOST_WORKER not in config.stash:
-        config.stash[HOST_WORKER] = Worker(worker.project, worker.settings)
-        config.add_cleanup(config.stash[HOST_WORKER].stop)
-    return config.stash[HOST_WORKER]
+    if worker.settings.untrusted and variant.on_host:
+        pytest.skip("--untrusted runs no C++ for the host, in whose process nothing could be believed: leave it out")
+    return worker
 
 
 def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:

@@ -1,21 +1,18 @@
 """``--untrusted``: pytest's process is replaced by one that runs nothing that lies in the repository.
 
-The first process may have imported what the repository wants: a plugin of its ``addopts``, a conftest.py. This one has
-Python's own folders, those of packages, and the engine. It reads no pytest settings but the one that names kernels, no
-conftest.py, and runs tests of ours (warpwatch/plugin/untrusted/) in place of the repository's. Declarations are data
-there (devices/foreign/), and inputs are drawn by a seed that nobody knows before.
+The first process may have imported what the repository wants, such as a plugin of its ``addopts``; `warpwatch judge`
+starts the second one (devices/foreign/judging.py) without a first. It runs tests of ours (warpwatch/plugin/untrusted/)
+in place of the repository's. Declarations are data there, and inputs are drawn by a seed that nobody knows before.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -27,30 +24,6 @@ if TYPE_CHECKING:  # imported in every repository where pytest loads the plugin
 OPTION = "untrusted"
 NAME = "warpwatch-judge"  # the plugin that only the second process has
 TESTS = Path(__file__).parent / "untrusted"
-# Variables that a process of pytest has besides those of isolated.KEPT. None of them names code.
-KEPT = re.compile(
-    r"HOME|USER|LOGNAME|TMPDIR|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PY_COLORS|CI|GITHUB_ACTIONS|TZ"
-    r"|XDG_CACHE_HOME|WARPWATCH_CACHE"
-)
-# What this repository's own settings say (pyproject.toml), for all.
-USUAL = (
-    "--benchmark-max-time=0.2",
-    "--benchmark-min-rounds=3",
-    "--warpwatch-serial-rounds=2",
-    "--benchmark-warmup=on",
-    "--benchmark-sort=min",
-    "--benchmark-columns=median,iqr,min,rounds",
-    "--benchmark-group-by=param:family,param:shape,param:dtype",
-    "--benchmark-time-unit=us",
-)
-BOOT = """
-import json, types
-sys.path += json.loads(sys.argv[1])
-import pytest
-arguments = json.loads(sys.argv[2])
-sys.argv[:] = ["pytest"]
-sys.exit(pytest.main(arguments, [types.SimpleNamespace(__name__="warpwatch-judge")]))
-"""
 
 
 def is_judge(pluginmanager: pytest.PytestPluginManager) -> bool:
@@ -58,44 +31,12 @@ def is_judge(pluginmanager: pytest.PytestPluginManager) -> bool:
     return pluginmanager.has_plugin(NAME)
 
 
-def replace_process(config: pytest.Config) -> None:
+def replace_process(config: pytest.Config) -> NoReturn:
     """Replace this process by the second one, with the same command line."""
-    from warpwatch.devices.isolated import FIND_ENGINE, packages  # noqa: PLC0415  # where it is asked for
+    from warpwatch.devices.foreign import judging  # noqa: PLC0415  # where it is asked for
 
-    root = config.rootpath
-    named = str(config.getini(SETTING) or "")
-    arguments = ["-p", "warpwatch.plugin", "-o", f"addopts={shlex.join(USUAL)}"]
-    arguments += shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))
-    arguments += [*map(str, config.invocation_params.args), *("-c", os.devnull, "--rootdir", str(root), "--noconftest")]
-    arguments += ["--import-mode=importlib", "-o", f"{SETTING}={named}"]
-    folders = [path for path in packages() if not _is_in(root, path) or _is_in(Path(sys.prefix), path)]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(
-        sys.executable,
-        [sys.executable, "-I", "-c", FIND_ENGINE + BOOT, json.dumps(folders), json.dumps(arguments)],
-        _environment(root),
-    )
-
-
-def _environment(root: Path) -> dict[str, str]:
-    """Return the environment of the second process, where programs are searched outside of the repository alone."""
-    from warpwatch.devices import isolated  # noqa: PLC0415
-
-    kept = {
-        name: text
-        for name, text in os.environ.items()
-        if (isolated.KEPT.fullmatch(name) or KEPT.fullmatch(name)) and not isolated.SECRET.search(name)
-    }
-    for name in ("PATH", "LD_LIBRARY_PATH"):
-        folders = [folder for folder in kept.get(name, "").split(os.pathsep) if os.path.isabs(folder)]
-        outside = [folder for folder in folders if not _is_in(root, folder) or _is_in(Path(sys.prefix), folder)]
-        kept |= {name: os.pathsep.join(outside)} if name in kept else {}
-    return kept
-
-
-def _is_in(folder: Path, path: str) -> bool:
-    return Path(path).resolve().is_relative_to(folder.resolve())
+    words = [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *map(str, config.invocation_params.args)]
+    judging.replace_process(config.rootpath, str(config.getini(SETTING) or ""), words)
 
 
 def refuse(config: pytest.Config) -> None:
@@ -144,7 +85,11 @@ def seed_of(given: int | None) -> int:
     return int.from_bytes(os.urandom(8)) if given is None else given
 
 
-def notes(settings: Settings) -> list[str]:
-    """Say by which seed a run drew its inputs, which nobody could know before it ended."""
-    seed = settings.run_seed
-    return [f"untrusted: inputs were drawn by --draw-seed={seed}"] if settings.untrusted else []
+def notes(settings: Settings, device: object) -> list[str]:
+    """Say by which seed a run drew its inputs, which nobody could know before it ended, and what it could not see."""
+    if not settings.untrusted:
+        return []
+    lines = [f"untrusted: inputs were drawn by --draw-seed={settings.run_seed}"]
+    if getattr(device, "finds_faults", False):
+        lines.append("untrusted: the software device runs kernels in the process that launches them, a GPU does not")
+    return lines

@@ -58,18 +58,20 @@ def parameters(function: Callable[..., Any]) -> list[list[Any]] | None:
 
 def digests(project: Project, functions: Functions) -> dict[int, tuple[str, str]]:
     """Return digests, by number, of the functions that decide a case's work; or why one cannot be followed."""
-    from warpwatch.catalogue.function_digest import NotFollowed, digest_of_source  # noqa: PLC0415  # found by ``main``
+    from warpwatch.catalogue.calls import Call  # noqa: PLC0415  # found by ``main``
+    from warpwatch.catalogue.function_digest import digest_of_source  # noqa: PLC0415
 
     found: dict[int, tuple[str, str]] = {}
     for family in project.families:
-        calls = [call for variant in family.variants if (call := getattr(variant, "call", None))]
+        variants = family.variants if isinstance(family.variants, tuple) else ()
+        calls = [call for variant in variants if isinstance(call := getattr(variant, "call", None), Call)]
         packages = {call.prepare: tuple(str(getattr(need, "name", "")) for need in call.needs) for call in calls}
         for function, allowed in [(family.draw, ()), *((f, ("ctypes", *names)) for f, names in packages.items())]:
             if not callable(function):
                 continue
             try:
                 digest = digest_of_source(function, family.root, allowed), ""
-            except NotFollowed as error:
+            except Exception as error:  # NotFollowed, and what the declarations' own classes raise
                 digest = "", str(error)[:SAID]
             found[functions.number(function)[0]] = digest
     return found

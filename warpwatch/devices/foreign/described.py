@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from warpwatch.catalogue.calls import Call
 from warpwatch.catalogue.declaration import Family, register
 from warpwatch.catalogue.function_digest import NotFollowed
 from warpwatch.catalogue.named_arguments import BadFunction
@@ -30,10 +31,10 @@ from warpwatch.catalogue.tolerance import ErrorOf
 from warpwatch.devices.foreign import answering
 from warpwatch.devices.foreign.encoding import BadMessage, Received, send
 from warpwatch.devices.foreign_text import plain
+from warpwatch.devices.host_memory import available
 from warpwatch.devices.isolated import Isolated
 
 START_SECONDS = 120.0  # in which declarations are imported
-MOST_BYTES = 2**36  # of the arrays of an answer
 LAST_BYTES, LAST = 4096, 300  # of what a process printed, where its last words are looked for; characters of these
 KEPT = 2**16  # answers that are remembered
 DECLARATIONS, REFERENCES = "declarations", "references"
@@ -129,7 +130,7 @@ class Process:
         return f"{self._setting.named} = {self._setting.module!r}"
 
     def _receive(self, seconds: float) -> tuple[int, Any]:
-        message, text = Received(self._socket, time.monotonic() + seconds, MOST_BYTES).message(self._stand_in)
+        message, text = Received(self._socket, time.monotonic() + seconds, available()).message(self._stand_in)
         match message:
             case (int(number), (str(), *_) as reply):
                 self._last = text
@@ -145,7 +146,7 @@ class Process:
     def _checked(self, reply: Any) -> Any:
         """Return a description, which must be that of the first process: functions are asked by their numbers."""
         match reply:
-            case ("project", tuple(families), dict(digests)) if all(isinstance(each, Family) for each in families):
+            case ("project", tuple(families), dict(digests)) if all(map(_is_named, families)):
                 if self._text and self._text != self._last:
                     self.stop()
                     words = "differ from one process to the next: do not let them depend on random numbers, or on sets"
@@ -278,8 +279,13 @@ def load_described(setting: Setting, seconds: float = 300.0) -> DescribedProject
     return project
 
 
+def _is_named(family: object) -> bool:
+    return isinstance(family, Family) and isinstance(family.name, str)
+
+
 def _with_digests(family: Family, digests: Mapping[Any, Any]) -> Family:
-    calls = [getattr(variant, "call", None) for variant in family.variants]
+    variants = family.variants if isinstance(family.variants, tuple) else ()
+    calls = [variant.call for variant in variants if isinstance(getattr(variant, "call", None), Call)]
     for function in (family.draw, *(call.prepare for call in calls if call)):
         if isinstance(function, StandIn):
             match digests.get(function.number):
