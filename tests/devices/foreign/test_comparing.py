@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,6 +103,14 @@ def test_what_is_right_is_not_where_kernels_are_launched(project: DescribedProje
     finally:
         end()
         references.elsewhere.clear()
+
+
+def test_the_seed_of_a_run_is_on_no_command_line(worker: Worker) -> None:
+    worker.call(describe_device)
+    assert worker.child
+    command = Path(f"/proc/{worker.child.process.pid}/cmdline").read_bytes()
+    assert b"software" in command
+    assert str(SETTINGS.run_seed).encode() not in command
 
 
 def test_a_run_draws_its_inputs_by_its_own_seed() -> None:

@@ -29,7 +29,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.setting import BadProject, Setting
 from warpwatch.catalogue.tolerance import ErrorOf
 from warpwatch.devices.foreign import answering
-from warpwatch.devices.foreign.encoding import BadMessage, Received, send
+from warpwatch.devices.foreign.encoding import BadMessage, Received, send, shown
 from warpwatch.devices.foreign_text import plain
 from warpwatch.devices.host_memory import available
 from warpwatch.devices.isolated import Isolated
@@ -140,7 +140,7 @@ class Process:
     def _stand_in(self, called: Any) -> StandIn:
         match called:
             case [int(number), None | list() as parameters, str(name)]:
-                return StandIn(self, number, parameters, name, self.started if self._text else 0)
+                return StandIn(self, number, parameters, shown(name), self.started if self._text else 0)
         raise BadMessage("an unknown function")
 
     def _checked(self, reply: Any) -> Any:

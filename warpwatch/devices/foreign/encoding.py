@@ -188,7 +188,7 @@ class Decoder:
         if not isinstance(given, list):
             if isinstance(given, dict):
                 raise BadMessage("an object")
-            return CONTROL.sub(_escaped, given) if isinstance(given, str) else given
+            return shown(given) if isinstance(given, str) else given
         if depth > DEEPEST or not given:
             raise BadMessage("values too deep in each other")
 
@@ -207,7 +207,7 @@ class Decoder:
             case ["slice", *ends] if len(ends) == len("abc"):
                 return slice(*map(inner, ends))
             case ["needed", str(name), missing, version]:
-                return Needed(name, inner(missing), inner(version))
+                return Needed(shown(name), inner(missing), inner(version))
             case ["case", str(family), str(variant), str(dtype), configuration, shape]:
                 whole = registered(family)
                 return Case(Build(whole, whole.variant(variant), inner(configuration), dtype), inner(shape))
@@ -231,11 +231,11 @@ class Decoder:
             case ["role", str(text)]:
                 return Role(text)
             case ["path", str(text)]:
-                return Path(text)
+                return Path(shown(text))
             case ["rng", str(state)]:
                 return _generator(json.loads(state))
             case ["other", str(name), str(text)]:
-                return _unsupported(name, text)
+                return _unsupported(name, shown(text))
         raise BadMessage(f"an unknown value {str(given[0])[:20]!r}")
 
     def _array(self, dtype: np.dtype[Any], shape: list[Any], number: int) -> Any:
@@ -246,8 +246,12 @@ class Decoder:
         return np.frombuffer(self._buffers[number], dtype).reshape(shape)
 
 
+def shown(text: str) -> str:
+    """Write out what changes how a terminal shows a text, but for the ends of lines."""
+    return CONTROL.sub(_escaped, text)
+
+
 def _escaped(control: re.Match[str]) -> str:
-    """Keep the ends of lines: all else that changes how a terminal shows a text is written out."""
     return control[0] if control[0] == "\n" else control[0].encode("unicode_escape").decode()
 
 
