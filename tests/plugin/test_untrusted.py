@@ -149,6 +149,9 @@ def test_nothing_of_the_repository_runs_where_results_are_judged(repository: Pat
     log = plant(repository)
     found = outcomes(repository, where, "--untrusted", "-k", "twice")
     assert {name for name, outcome in found.items() if outcome} == {n for n in found if "twice-late" in n}
+    assert {"tests": "test_edge[twice-late-256-1-float32]"}.get(
+        where, "bench_kernel[twice-late-256-1000-float32]"
+    ) in found
     ran = set(log.read_text().splitlines())
     assert "mine declarations" in ran
     assert {line.rpartition(" ")[2] for line in ran} <= {"declarations", "other"}
