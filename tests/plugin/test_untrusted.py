@@ -187,6 +187,17 @@ def test_the_command_judges_without_a_first_process(repository: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("where", ["tests", "bench"])
+def test_a_wrong_kernel_names_the_command_that_judges_it_again(repository: Path, where: str) -> None:
+    done = run_pytest(repository, "--device=software", where, "--untrusted", "-k", "twice-late-256-1000 and not edge")
+    (command,) = set(re.findall(r'  again     pytest "(.*)" --untrusted', done.stdout))
+    again = run_pytest(repository, "--device=software", command, "--untrusted")
+    assert "1 failed in" in again.stdout
+    (where,) = set(re.findall(r'  again     pytest "(.*)" --untrusted', again.stdout))
+    assert where == command
+
+
+@pytest.mark.slow
 def test_a_seed_is_told_afterwards_and_draws_the_same_again(repository: Path) -> None:
     def lines(*arguments: str) -> tuple[str, list[str]]:
         done = run_pytest(repository, "--device=software", "tests", "--untrusted", "-k", "late", *arguments)

@@ -60,12 +60,13 @@ def _objections(config: pytest.Config) -> Iterator[str]:
 def choose_tests(config: pytest.Config) -> None:
     """Put our tests in the place of those that the command line names: bench/ stands for the benchmark."""
     given = config.args if config.args_source is config.ArgsSource.ARGS else ["correctness"]
-    config.args[:] = dict.fromkeys(map(_ours, given))
+    config.args[:] = dict.fromkeys(_ours(argument, config.rootpath) for argument in given)
 
 
-def _ours(argument: str) -> str:
+def _ours(argument: str, root: Path) -> str:
     path, colons, name = argument.partition("::")
-    file = "bench_kernels.py" if "bench" in re.split(r"[/_.]", path) else "test_kernels.py"
+    here = Path(path).relative_to(root) if Path(path).is_relative_to(root) else Path(path)
+    file = "bench_kernels.py" if "bench" in re.split(r"[/_.]", str(here)) else "test_kernels.py"
     return f"{TESTS / file}{colons}{name}"
 
 
