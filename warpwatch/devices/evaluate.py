@@ -169,8 +169,9 @@ def nothing_shown(case: Case, draws: Sequence[Draw]) -> str:
 
     One case may show nothing, such as the sum of a single element that is 0: then the other shapes do.
     """
-    if isinstance(right := draws[0].right, RightElsewhere):
-        return right.nothing_shown()
+    if elsewhere := [draw.right for draw in draws if isinstance(draw.right, RightElsewhere)]:
+        sentences = [right.nothing_shown() for right in elsewhere]
+        return sentences[0] if all(sentences) else ""
     if not all(_shows_nothing(case, d) for d in draws) or _another_test_shows_something(case.family, case.dtype):
         return ""
     array = case.results[0]

@@ -20,7 +20,7 @@ import numpy as np
 from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.arrays import ALL_ROWS, Array
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.declaration import TIMED_SEED, seeds
+from warpwatch.catalogue.declaration import TIMED_SEED
 from warpwatch.catalogue.draws import Draw
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
@@ -112,7 +112,7 @@ def _compared_rows(case: Case) -> Array | None:
     height = case.results[0].shape[0]
     if height <= SAMPLED_ROWS:
         return None
-    inside = np.random.default_rng(seeds(TIMED_SEED)).choice(height, SAMPLED_ROWS - 4, replace=False)
+    inside = np.random.default_rng(TIMED_SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
     return np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
 
 

@@ -1,1 +1,1 @@
-"""Code that is not trusted: declarations run in processes of their own, and reach this one as data."""
+"""Code that is not trusted: it runs in processes of its own, and what they answer is data."""
