@@ -104,5 +104,5 @@ def test_folders_of_pythonpath_count_unless_they_may_be_of_this_checkout(
     monkeypatch.chdir(tmp_path / "checkout")
     given = [tmp_path / "checkout", tmp_path / "checkout" / "inside", tmp_path, tmp_path / "elsewhere", "relative"]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, given)))
-    found = [path for path in isolated._packages() if path in map(str, given)]
+    found = [path for path in isolated.packages() if path in map(str, given)]
     assert found == [str(tmp_path / "elsewhere")]

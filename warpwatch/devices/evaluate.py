@@ -26,7 +26,7 @@ from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.devices.machine import Machine
-from warpwatch.devices.mismatch import Mismatch, compare, compare_all, explain
+from warpwatch.devices.mismatch import Mismatch, RightElsewhere, compare, compare_all, explain
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.references import SLOW, computed, drawn, expected, naming, slow_cases
 from warpwatch.devices.runner import Outcome, run_several
@@ -169,6 +169,9 @@ def nothing_shown(case: Case, draws: Sequence[Draw]) -> str:
 
     One case may show nothing, such as the sum of a single element that is 0: then the other shapes do.
     """
+    if elsewhere := [draw.right for draw in draws if isinstance(draw.right, RightElsewhere)]:
+        sentences = [right.nothing_shown() for right in elsewhere]
+        return sentences[0] if all(sentences) else ""
     if not all(_shows_nothing(case, d) for d in draws) or _another_test_shows_something(case.family, case.dtype):
         return ""
     array = case.results[0]

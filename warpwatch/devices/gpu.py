@@ -452,7 +452,8 @@ class Settings:
     ``kind``: gpu, software, or auto, which takes a GPU where there is one. ``ordinal``: number of the GPU, modulo those
     that CUDA_VISIBLE_DEVICES leaves. ``launch_timeout``: in seconds. ``schedule_seed``: draws the software device's
     order of threads and blocks. ``gpu_seen``: a GPU was seen, so the driver is not asked for one.
-    ``reference_timeout``: seconds that a reference may take. ``untrusted``: what is measured is not trusted.
+    ``reference_timeout``: seconds that a reference may take. ``untrusted``: declarations are read as data, and results
+    are compared in another process than the one that launches (devices/foreign/). ``run_seed``: of the inputs then.
     """
 
     kind: str = "auto"
@@ -462,6 +463,7 @@ class Settings:
     gpu_seen: bool = False
     reference_timeout: float = 300.0
     untrusted: bool = False
+    run_seed: int | None = None
 
 
 def open_device(settings: Settings) -> Device:

@@ -28,6 +28,16 @@ KEPT = re.compile(
     r"PATH|LD_LIBRARY_PATH|LANG|LC_\w+|NVCC|CXX|NVIDIA_TF32_OVERRIDE"
     r"|(CUDA|CUBLAS|CUDNN|CUPY|TORCH|PYTORCH|TRITON|OMP|MKL|OPENBLAS|SOFTCUDA)_\w+"
 )
+# The first code of a Python that runs nothing of a checkout, though the engine may lie there: it is found by itself.
+FIND_ENGINE = f"""
+import sys
+from importlib.machinery import PathFinder
+class Engine:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, [{str(ENGINE)!r}]) if name in ("softcuda", "warpwatch") else None
+sys.meta_path.insert(0, Engine)
+"""
 POLL_SECONDS = 0.02  # between two looks at a process that is waited for
 SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)  # names of variables that are never kept
 # Linux's numbers, the same for all processors but Alpha.
@@ -61,7 +71,7 @@ class Isolated:
         options += ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
         try:
             self.process = subprocess.Popen(
-                [sys.executable, *options, __file__, str(program), *arguments, *_packages()],
+                [sys.executable, *options, __file__, str(program), *arguments, *packages(), str(ENGINE)],
                 cwd=tree,
                 env=environment(self._home.name),
                 stdin=subprocess.PIPE,
@@ -108,15 +118,15 @@ def environment(home: str) -> dict[str, str]:
     return kept | {"HOME": home, "TMPDIR": home} | {name: os.path.abspath(path) for name, path in caches.items()}
 
 
-def _packages() -> list[str]:
-    """List the folders of packages, such as NumPy, and last the engine, for a revision that has none.
+def packages() -> list[str]:
+    """List the folders of packages, such as NumPy.
 
     Folders of PYTHONPATH count where they cannot be this checkout's: modules that a revision lacks are not ours.
     """
     here, given = Path.cwd(), map(Path, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     there = (path for path in given if path.is_absolute())
     apart = [str(path) for path in there if not (here.is_relative_to(path) or path.is_relative_to(here))]
-    return [*(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")), *apart, str(ENGINE)]
+    return [*(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")), *apart]
 
 
 def keep_apart() -> None:

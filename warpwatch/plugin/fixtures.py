@@ -30,7 +30,8 @@ from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.worker import Kernel, call_missing
+from warpwatch.devices.worker import Kernel, Worker, call_missing
+from warpwatch.plugin import judge
 from warpwatch.plugin.asked import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
@@ -220,6 +221,8 @@ def with_command(message: str, again: str) -> str:
 def command_of(item: pytest.Item) -> str:
     """Return the command that runs a test: ``pytest "correctness/test_kernels.py::test_exact[...]"`` with options."""
     options = _chosen(item.config, spelled(item.config, "device"), spelled(item.config, "schedule-seed"))
+    if value_of(item.config, "untrusted"):
+        return f'pytest "{judge.written(item)}" --untrusted{options}'
     return f'pytest "{item.nodeid}"{options}'
 
 
@@ -273,6 +276,7 @@ def warpwatch_build(warpwatch_parameter: Case | Build) -> Build:
 def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> Kernel:
     """The compiled kernel of a case or a build; for a benchmark also the build without checks that is timed."""
     build, target, timing = warpwatch_build, None, None
+    worker = _worker_of(build, request)
     if not build.variant.on_host:
         device = _capable_device(build, request)
         target, timing = device.target, device.timing_target
@@ -284,7 +288,18 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
         timed = stash[COMPILATION].image(build, timing) if is_timed(request.node) else checked
     except CompileError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-    return Kernel(stash[WORKER], build, timed, checked)
+    return Kernel(worker, build, timed, checked)
+
+
+def _worker_of(build: Build, request: pytest.FixtureRequest) -> Worker:
+    """The process that launches a build: in an untrusted run it runs neither Python nor C++ of the repository."""
+    worker, variant = request.config.stash[WORKER], build.variant
+    if worker.settings.untrusted and variant.call:
+        why = "--untrusted runs no calls yet, whose Python would run where kernels are timed"
+        pytest.fail(f"{build.id}: {why}: leave it out with -k", pytrace=False)
+    if worker.settings.untrusted and variant.on_host:
+        pytest.skip("--untrusted runs no C++ for the host, in whose process nothing could be believed: leave it out")
+    return worker
 
 
 def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:

@@ -25,6 +25,7 @@ from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import LATE, DeviceError
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.plugin import judge
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.asked import RUN
 from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
@@ -87,6 +88,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
+    lines += judge.notes(stash[WORKER].settings, stash.get(DEVICE, None))
     lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
     for text in lines:
         terminalreporter.line(text)
