@@ -54,10 +54,14 @@ class Conversation(Generic[AnswerT]):
         answer: type[AnswerT],
         fails: Callable[[str], Exception],
         shown: Callable[[str], str] = shortened,
+        isolate: Callable[..., Isolated] = Isolated,
     ) -> None:
-        """Ask ``program``, which is given a file descriptor and ``arguments``, in the folder ``tree``."""
+        """Ask ``program``, which is given a file descriptor and ``arguments``, in the folder ``tree``.
+
+        ``isolate``: starts it.
+        """
         self._program, self._arguments, self._tree = program, arguments, tree
-        self._answer_type, self._fails, self._shown = answer, fails, shown
+        self._answer_type, self._fails, self._shown, self._isolate = answer, fails, shown, isolate
         self._isolated: Isolated | None = None
         self._received, self._printed = bytearray(), bytearray()
         self._questions = 0
@@ -83,7 +87,7 @@ class Conversation(Generic[AnswerT]):
         arguments = [str(theirs.fileno()), *self._arguments]
         with theirs, open(printing, "wb") as output:
             try:
-                self._isolated = Isolated(self._program, arguments, self._tree, output, [theirs.fileno()])
+                self._isolated = self._isolate(self._program, arguments, self._tree, output, [theirs.fileno()])
             except OSError as error:
                 self._socket.close()
                 os.close(self._output)
