@@ -7,6 +7,7 @@ opens whole pages.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ import numpy as np
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices import driver_calls
 from warpwatch.devices.foreign import candidate_process
+from warpwatch.devices.foreign.confinement import Confined
 from warpwatch.devices.foreign.conversation import Answer, Conversation
 from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
 from warpwatch.devices.foreign_text import plain_lines
@@ -29,6 +31,7 @@ PAGE_BYTES = 2**21  # of a GPU's memory, which a handle opens whole
 PREPARE_SECONDS = 120.0  # for imports and preparation, which may compile
 GO_SECONDS = 5.0  # beyond the launch limit
 MOST_SHOWN = 4000  # characters of an error
+CONFINED = functools.partial(Confined, shares_memory=True)
 CLOSED = "--untrusted runs calls in a process of their own on the same GPU"
 
 
@@ -57,7 +60,7 @@ class Candidates:
         )
         arguments = [json.dumps(asdict(opened)), str(tree), module]
         program = Path(candidate_process.__file__)
-        self._conversation = Conversation(program, arguments, tree, Answer, DeviceError, _shown)
+        self._conversation = Conversation(program, arguments, tree, Answer, DeviceError, _shown, CONFINED)
         self._variant: object = None  # whose calls the process has imported
         self._is_prepared = False
         self._mirrors: list[Mirror] = []
