@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import secrets
 import shutil
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.devices.foreign import candidates as module
+from tests.project import ROOT
 from tests.written import compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.project import Project, load_project
@@ -33,17 +35,33 @@ SAMPLES = 3
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project whose calls are those of candidates.py."""
     folder = tmp_path_factory.mktemp("candidates")
     shutil.copy(module.__file__, folder / "candidates.py")
-    return load_project(folder, "candidates")
+    project = load_project(folder, "candidates")
+    yield project
+    shutil.rmtree(notes_of(project), ignore_errors=True)
+
+
+def notes_of(project: Project) -> Path:
+    """Return the folder of what the calls of a project saw."""
+    return Path(importlib.import_module(project.module).NOTES)
+
+
+def started(project: Project, function: Callable[[], None]) -> Worker:
+    """Start a worker process that has called a function of these tests, which it would not find elsewhere."""
+    worker = Worker(project, Settings(kind="software", untrusted=True, launch_timeout=1.0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project.root)
+        patch.setenv("PYTHONPATH", str(ROOT))
+        worker.call(function)
+    return worker
 
 
 @pytest.fixture(scope="module")
 def worker(project: Project) -> Iterator[Worker]:
-    worker = Worker(project, Settings(kind="software", untrusted=True, launch_timeout=1.0))
-    worker.call(take_all)
+    worker = started(project, take_all)
     yield worker
     worker.stop()
 
@@ -76,7 +94,7 @@ def timed(worker: Worker, project: Project, way: str, family: str = "calls") -> 
 
 
 def notes(project: Project, name: str) -> list[Any]:
-    path = project.root / "notes" / name
+    path = notes_of(project) / name
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -150,12 +168,12 @@ def test_nothing_that_judges_is_in_its_process(worker: Worker, project: Project)
 
 
 def test_clocks_that_stand_still_in_its_process_change_no_figure(worker: Worker, project: Project) -> None:
-    assert module.SLEEP < timed(worker, project, "patched", "clocks") < 5 * module.SLEEP
+    assert 0.8 * module.SLEEP < timed(worker, project, "patched", "clocks") < 5 * module.SLEEP
     assert worker.call(allocated) == 0
 
 
 def test_no_result_can_be_kept_by_value(worker: Worker, project: Project) -> None:
-    assert timed(worker, project, "by_value") > module.SLEEP
+    assert timed(worker, project, "by_value") > 0.8 * module.SLEEP
     hits = notes(project, "by_value")
     assert len(hits) > 100
     assert not any(hits)
@@ -221,9 +239,8 @@ def stop() -> None:
 
 
 def test_memory_that_cannot_be_shared_is_an_error_that_says_what_helps(project: Project) -> None:
-    worker = Worker(project, Settings(kind="software", untrusted=True))
+    worker = started(project, forge_handles)
     try:
-        worker.call(forge_handles)
         said = evaluated(worker, project, "honest")
     finally:
         worker.stop()
