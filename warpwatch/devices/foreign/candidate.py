@@ -62,7 +62,7 @@ class Candidates:
         program = Path(candidate_process.__file__)
         self._conversation = Conversation(program, arguments, tree, Answer, DeviceError, _shown, CONFINED)
         self._variant: object = None  # whose calls the process has imported
-        self._is_prepared = False
+        self._has_memory = False
         self._mirrors: list[Mirror] = []
         self._allocated: set[int] = set()
         self._random = SecretRandom()
@@ -86,6 +86,7 @@ class Candidates:
     def prepare(self, case: Case, sets: Sequence[Mapping[str, int]]) -> None:
         """Let the call of a case be prepared for sets of arrays, addresses by name. Raises DeviceError."""
         self._start(case)
+        self._has_memory = True
         try:
             given = [{name: _handle(address) for name, address in arrays.items()} for arrays in sets]
             self._ask(PREPARE_SECONDS, "open", given)
@@ -93,7 +94,6 @@ class Candidates:
             cure = "needs CUDA's IPC: of a container, --ipc=host; WSL has none"
             raise DeviceError(f"{error}: {CLOSED}, which {cure}") from None
         self._ask(PREPARE_SECONDS, "prepare", case.id)
-        self._is_prepared = True
 
     def go(self, count: int) -> float:
         """Let the call run on the first ``count`` sets; return the seconds until the process says that it is done.
@@ -105,15 +105,15 @@ class Candidates:
 
     def close(self) -> None:
         """Let the process forget the prepared case and its arrays, before their memory is freed."""
-        if self._is_prepared and self._conversation.is_running:
+        if self._has_memory and self._conversation.is_running:
             with suppress(DeviceError):  # then it has been ended
                 self._conversation.ask(self._settings.launch_timeout + GO_SECONDS, "close")
-        self._is_prepared = False
+        self._has_memory = False
 
     def stop(self) -> None:
         """End the process."""
         self._conversation.stop()
-        self._variant, self._is_prepared = None, False
+        self._variant, self._has_memory = None, False
 
     def leave(self) -> None:
         """End the process, and free all memory that it had."""
