@@ -66,6 +66,9 @@ class Calls(Protocol):
     def freed(self, address: int) -> None:
         """Take note that memory is freed."""
 
+    def look(self) -> str:
+        """Say what the process in which they run has changed or left behind; empty where that is nothing."""
+
     def stop(self) -> None:
         """End the process in which they run."""
 
@@ -264,7 +267,9 @@ class Device:
         ``written``: its results, which hold poison. While the stream is held, nothing that is queued on it can run: a
         call that writes its results nevertheless queues elsewhere, and one that does not return waits for the stream.
         """
-        if self.calls or not self.info.has_gpu_clock:  # what is queued there runs at once, on whatever stream
+        if self.calls:
+            return self.calls.look()
+        if not self.info.has_gpu_clock:  # what is queued there runs at once, on whatever stream
             return ""
         before = [np.empty(min(array.nbytes, STRAY_BYTES), np.uint8) for array in written]
         for array, old in zip(written, before, strict=True):

@@ -158,7 +158,14 @@ class CandidateSamples:
             self._counts = self._counts[:2]
         for _ in range(PILOT):
             self.sample()
+        self.look()
         self.check_figure()
+
+    def look(self) -> None:
+        """Raise WrongResult where the call's process is not what it was, or goes on."""
+        if found := self._candidates.look():
+            self._candidates.stop()
+            raise WrongResult(f"{self._case.id}: {found}")
 
     def sample(self) -> float:
         """Take a sample, in seconds. Raises WrongResult or DeviceError."""
@@ -409,8 +416,9 @@ def prepare(case: Case, cold: bool) -> dict[str, Any]:
 
 
 def finish() -> None:
-    """Check the prepared case after its last sample, of which each was checked. Raises NoFigure."""
+    """Check the prepared case after its last sample, of which each was checked. Raises WrongResult or NoFigure."""
     try:
+        _current[0].look()
         _current[0].check_figure()
     finally:
         release()

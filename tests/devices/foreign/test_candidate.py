@@ -167,8 +167,9 @@ def test_nothing_that_judges_is_in_its_process(worker: Worker, project: Project)
 # Times
 
 
-def test_clocks_that_stand_still_in_its_process_change_no_figure(worker: Worker, project: Project) -> None:
-    assert 0.8 * module.SLEEP < timed(worker, project, "patched", "clocks") < 5 * module.SLEEP
+def test_clocks_that_stand_still_in_its_process_are_named(worker: Worker, project: Project) -> None:
+    with pytest.raises(WrongResult, match=r"time.perf_counter is not the one that was imported"):
+        timed(worker, project, "patched", "clocks")
     assert worker.call(allocated) == 0
 
 
@@ -224,7 +225,7 @@ def test_its_end_is_one_sentence_and_nothing_is_lost(worker: Worker, project: Pr
 
 
 def test_a_child_of_it_ends_with_it(worker: Worker, project: Project) -> None:
-    assert evaluated(worker, project, "forks") == ""
+    assert "runs on after the call" in evaluated(worker, project, "forks")
     worker.call(stop)
     before = len(notes(project, "forks"))
     assert before

@@ -21,6 +21,7 @@ from warpwatch.devices import driver_calls
 from warpwatch.devices.foreign import candidate_process
 from warpwatch.devices.foreign.confinement import Confined
 from warpwatch.devices.foreign.conversation import Answer, Conversation
+from warpwatch.devices.foreign.inspection import MOST, Outside
 from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
 from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.gpu import Device, Settings
@@ -44,6 +45,13 @@ class Mirror:
     size: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Found(Answer):
+    """Answer that says what has changed in the process."""
+
+    found: tuple[str, ...] = ()
+
+
 class Candidates:
     """The process in which the calls of one variant run: that of the last one, a new one for each variant.
 
@@ -60,7 +68,9 @@ class Candidates:
         )
         arguments = [json.dumps(asdict(opened)), str(tree), module]
         program = Path(candidate_process.__file__)
-        self._conversation = Conversation(program, arguments, tree, Answer, DeviceError, _shown, CONFINED)
+        self._conversation = Conversation(program, arguments, tree, Found, DeviceError, _shown, CONFINED)
+        self._tree = tree
+        self._outside: Outside | None = None  # what it ran after its first call
         self._variant: object = None  # whose calls the process has imported
         self._has_memory = False
         self._mirrors: list[Mirror] = []
@@ -101,7 +111,22 @@ class Candidates:
         Nothing is believed: what is not there by now is wrong. Raises DeviceError.
         """
         self._ask(count * self._settings.launch_timeout + GO_SECONDS, "go", count)
-        return self._conversation.seconds
+        seconds = self._conversation.seconds
+        if count and not self._outside:  # the first call makes threads
+            self._outside = Outside(self._tree, self._processes)
+        return seconds
+
+    def look(self) -> str:
+        """Say what the process has changed, left running or left open; empty where that is nothing."""
+        if not self._outside or not self._conversation.is_running:
+            return ""
+        inside = self._conversation.ask(self._settings.launch_timeout + GO_SECONDS, "look").found
+        return "; ".join(_shown(sentence) for sentence in (*inside[:MOST], *self._outside.changes()))
+
+    def _processes(self) -> list[int]:
+        isolated = self._conversation.isolated
+        assert isinstance(isolated, Confined)
+        return isolated.processes()
 
     def close(self) -> None:
         """Let the process forget the prepared case and its arrays, before their memory is freed."""
@@ -113,7 +138,7 @@ class Candidates:
     def stop(self) -> None:
         """End the process."""
         self._conversation.stop()
-        self._variant, self._has_memory = None, False
+        self._variant, self._has_memory, self._outside = None, False, None
 
     def leave(self) -> None:
         """End the process, and free all memory that it had."""

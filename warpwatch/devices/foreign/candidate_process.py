@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warpwatch.catalogue.project import Project
+    from warpwatch.devices.foreign.inspection import Inside
     from warpwatch.devices.gpu import Device
 
 SAID = 2000  # characters of an error
@@ -33,6 +34,7 @@ class Calls:
         self._tree, self._module, self._packages = tree, module, packages
         self._device: Device | None = None
         self._project: Project | None = None
+        self._inside: Inside | None = None
         self._opened: list[int] = []  # addresses of memory of the worker process
         self._sets: list[dict[str, int]] = []  # addresses of arrays by name, for each set of them
         self._queues: list[Callable[[], None]] = []  # one for each set
@@ -46,7 +48,9 @@ class Calls:
     def load(self) -> None:
         """Import the declarations."""
         from warpwatch.catalogue.project import load_project  # noqa: PLC0415
+        from warpwatch.devices.foreign.inspection import Inside  # noqa: PLC0415
 
+        self._inside = Inside(self._tree, self._packages)
         # Declarations may have modules of the engine's names, which are imported already.
         sys.path[:] = [str(self._tree), *(p for p in sys.path if p not in self._packages), *self._packages]
         self._project = load_project(self._tree, self._module)
@@ -79,6 +83,11 @@ class Calls:
         assert self._device
         self._device.context.synchronize()
 
+    def look(self) -> list[str]:
+        """List what has changed in this process since before the declarations were imported, each in a sentence."""
+        assert self._inside
+        return self._inside.changes()
+
     def close(self) -> None:
         """Forget the prepared case, and close the memory of its arrays."""
         from warpwatch.devices import driver_calls  # noqa: PLC0415
@@ -90,20 +99,20 @@ class Calls:
 
 def serve(lines: socket.SocketIO, calls: Calls) -> None:
     """Answer questions until the worker process hangs up."""
-    questions = {name: getattr(calls, name) for name in ("device", "load", "open", "prepare", "go", "close")}
+    questions = {name: getattr(calls, name) for name in ("device", "load", "open", "prepare", "go", "look", "close")}
     while question := lines.readline():
         number, name, *arguments = json.loads(question)
         lines.write(answer(number, questions[name], arguments))
 
 
-def answer(number: int, function: Callable[..., None], arguments: Sequence[Any]) -> bytes:
+def answer(number: int, function: Callable[..., list[str] | None], arguments: Sequence[Any]) -> bytes:
     """Do what a question asks for; return the answer, a line."""
-    error = ""
+    error, found = "", None
     try:
-        function(*arguments)
+        found = function(*arguments)
     except (Exception, SystemExit) as caught:  # foreign code may raise anything
         error = (str(caught).strip() or type(caught).__name__)[:SAID]
-    return json.dumps({"number": number, "error": error}).encode() + b"\n"
+    return json.dumps({"number": number, "error": error, "found": found or []}).encode() + b"\n"
 
 
 def main() -> None:
