@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -24,14 +23,12 @@ from warpwatch.compare.self_check import own_side
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compile.compiler import Image
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision import declarations
 from warpwatch.revision.commit import CommitCase
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.identity import Identity, Scalar, difference
 from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_runs
-from warpwatch.timing.measurement import Budget
 from warpwatch.verdict.rule import Decision, Verdict
 
 KERNEL = find_case(FAMILIES, "matmul-tiled-8x8-128x128x128-float32")
@@ -103,16 +100,6 @@ def test_another_work_of_the_same_machine_code_is_measured_and_named(case: Case,
     assert decision is None
     assert comparison.changed[case.id].words == said
     assert f"changed besides machine code: {said} ({case.id})" in comparison.describe()
-
-
-def test_a_call_that_is_not_trusted_is_not_timed_beside_another_revision() -> None:
-    decision, comparison = compared(CALL, altered(CALL, source="another"))
-    kernel: Any = SimpleNamespace(image=IMAGE, worker=SimpleNamespace(settings=Settings(untrusted=True)))
-    budget = Budget(seconds=1.0, rounds=1, warm_up=False)
-    assert decision is None
-    assert comparison.measure(kernel, CALL, True, budget) is None
-    assert comparison.decisions[CALL.id].verdict == Verdict.INCOMPARABLE
-    assert "compare it with saved runs" in comparison.decisions[CALL.id].reason
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 CONTROLS, CHANGED_FOR_A_CONTROL = 12, 4
 INSTALLED = "installed"  # stands for the version of a library, which both sides load
 MIN_FOR_MEDIAN = 10  # changed kernels from which on their median change is printed
-UNTRUSTED = "--untrusted times a call in one process, not beside another revision's: compare it with saved runs"
 
 
 @dataclass(kw_only=True)
@@ -72,9 +71,6 @@ class RevisionComparison(Comparison):
             self.decisions[case.id] = decision
             if decision.verdict == Verdict.IDENTICAL and not case.variant.call:
                 self.identical[case.id] = self._pair(kernel, case, cold)
-            return None
-        if case.variant.call and kernel.worker.settings.untrusted:
-            self.decisions[case.id] = Decision(verdict=Verdict.INCOMPARABLE, reason=UNTRUSTED)
             return None
         pair = self._pair(kernel, case, cold)
         pair.observers = () if pair.apart else budget.observers
