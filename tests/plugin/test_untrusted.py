@@ -238,7 +238,7 @@ def test_what_cannot_be_untrusted_is_refused(repository: Path, arguments: tuple[
     [
         (
             "CALL = family('called', variants=(ww.call('call', function=lambda x, y, stream: None, needs_gpu=False),))",
-            "called-call-vendor-float32: --untrusted runs no calls yet",
+            "called-call-vendor-1000-float32 is wrong in 1,000 of 1,000 elements",
         ),
         (
             "SAME = family('same', draw=lambda n: {'x': np.ones(n, np.float32)})",
