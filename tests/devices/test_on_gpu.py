@@ -46,7 +46,7 @@ def prepare(case: Case, image: Path) -> float:
     """In the worker: check a case as a benchmark does before it takes times, and take a few. Returns their median."""
     sampling.prepare(case, image, cold=False)
     times = [sampling.sample("warm")[0] for _ in range(5)]
-    sampling.finish(None)
+    sampling.finish("warm")
     return statistics.median(times)
 
 

@@ -47,12 +47,12 @@ class Made:
         self.calls: list[tuple[str, bool, bool]] = []
         self.failure, self.held, self.go = failure, held, threading.Event()
 
-    def __call__(self, case: Case, reference: bool) -> Material:
+    def __call__(self, case: Case, reference: bool) -> tuple[Material, ...]:
         assert case not in self.held or self.go.wait(10)
         self.calls.append((case.id, reference, threading.current_thread() is not threading.main_thread()))
         if self.failure:
             raise self.failure
-        return Material(inputs={})
+        return (Material(seed=1, inputs={}),)
 
     def go_soon(self) -> None:
         threading.Timer(0.1, self.go.set).start()
@@ -329,7 +329,7 @@ def begin_slowly() -> None:
 
     def make(case: Case, reference: bool) -> Material:
         time.sleep(0.5)
-        return Material(inputs={})
+        return (Material(seed=1, inputs={}),)
 
     sampling.state.inputs.make = make
     begin_as_on_a_gpu()

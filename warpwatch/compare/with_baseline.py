@@ -239,12 +239,13 @@ def _measure_again(processes: Processes, chosen: Sequence[Measured], again: Agai
 
     def sample(name: str) -> None:
         measured, call = cases[name], cases[name].kernel.worker.call
-        call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
+        image, accepted = measured.kernel.image.path, measured.accepted or ()
+        call(sampling.prepare, measured.case, image, again.cold, accepted=accepted)
         call(sampling.settle)
         call(sampling.begin_ahead)
         call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
         taken = measured.take_all()
-        measured.check_last_result()
+        measured.check(median(taken))
         if not call(sampling.read_clock).others:
             samples[name] = taken
             measured.processes.append(taken)

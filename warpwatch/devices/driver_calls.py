@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -54,6 +55,16 @@ def _check(status: int, failure: str) -> None:
         ctypes.CDLL("libcuda.so.1").cuGetErrorName(status, ctypes.byref(name))
         said = " ".join((name.value or b"").decode(errors="replace").split())
         raise DeviceError(f"{failure}: status {status}{f' ({said})' if said else ''}")
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def reset_persisting_cache() -> None:
+    """Make all lines of L2 that were to persist normal ones. Raises DeviceError."""
+    _check(_driver().cuCtxResetPersistingL2Cache(), "L2's persisting lines cannot be reset")
 
 
 class Module:

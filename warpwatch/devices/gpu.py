@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +27,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Capability, Launch
 from warpwatch.devices import driver_calls
 from warpwatch.devices.arguments import read_parameters
+from warpwatch.devices.compile import symbols
 from warpwatch.devices.compile.compiler import NoCompiler, Target, compile_file, read_image
 from warpwatch.devices.compile.symbols import demangled, missing_entry
 from warpwatch.devices.gpus import asked
@@ -314,8 +315,10 @@ class Device:
             # Unlike a query, this prints what kernels wrote by printf.
             self._stop.synchronize()
 
-    def time(self, start: Callable[[], None]) -> float | None:
+    def time(self, start: Callable[[], None], after: Callable[[], None] | None = None) -> float | None:
         """Return the seconds that the GPU spends on what ``start`` queues; None where the hold ran into its limit.
+
+        ``after``: queues what is to run directly behind it, outside of that time; nobody waits for it.
 
         The stream is held until everything is queued, as in NVIDIA's nvbench, so that the time does not contain
         Python's launch cost. It contains the GPU's own start of a kernel: an empty one takes 2.7 µs on an H200.
@@ -332,6 +335,8 @@ class Device:
                 self._start.record(self._stream)
                 start()
                 self._stop.record(self._stream)
+                if after:
+                    after()
         finally:
             self._hold_flags[0] = self._holds
         self._wait()
@@ -371,6 +376,23 @@ class Device:
         for target in targets:
             self.copy(target, address, min(size, capacity))
         return capacity
+
+    def variables(self, function: Function) -> list[tuple[int, int]]:
+        """Return address and size of each variable of the module that holds a kernel; none where it is unknown."""
+        if not function.handle:  # a call
+            return []
+        module, _, image = function.handle
+        again, ranges = self._loaded_again.get(module), list[tuple[int, int]]()
+        for name in symbols.variables(read_image(image)):
+            with suppress(self._driver.Error, DeviceError):  # what the image defines for the compiler's own use
+                address, size = module.get_global(name)
+                ranges.append((int(address), size))
+                ranges += [(again.variable(name), size)] if again else []
+        return ranges
+
+    def reset_persisting_cache(self) -> None:
+        """Give the lines of L2 that a launch before asked to be kept back to all. Raises DeviceError."""
+        driver_calls.reset_persisting_cache()
 
     def set_variable(self, function: Function, name: str, value: np.generic) -> None:
         """Set a __device__ variable of the module that holds a kernel."""

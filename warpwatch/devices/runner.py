@@ -22,6 +22,7 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.arguments import Prepared, named_arguments, prepare_launches
 from warpwatch.devices.compile.builds import kernels_of, symbol_of
 from warpwatch.devices.digest import digests
+from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine, in_order
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.references import LINE
@@ -52,6 +53,34 @@ class Outcome:
         return next(iter(self.results.values()))
 
 
+class Variables:
+    """Variables of a kernel's module, which outlive its launches, and the values that they had at ``keep``."""
+
+    def __init__(self, device: Device, function: Function) -> None:
+        """Find the variables and keep their values. Raises DeviceError."""
+        self._device = device
+        self._kept = [(address, size, device.allocate(size)) for address, size in device.variables(function)]
+        self.keep()
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def keep(self) -> None:
+        """Keep the values that the variables have now."""
+        for address, size, copy in self._kept:
+            self._device.copy(copy, address, size)
+
+    def restore(self) -> None:
+        """Give the variables the values that were kept."""
+        for address, size, copy in self._kept:
+            self._device.copy(address, copy, size)
+
+    def free(self) -> None:
+        """Give the memory of the values back."""
+        for _, _, copy in self._kept:
+            self._device.free(copy)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
     """A case in a machine's memory, ready to be launched any number of times.
@@ -59,7 +88,7 @@ class Loaded:
     ``inputs``: as they were uploaded; of an array that is changed in place these are its first values. ``own``: the
     arrays that belong to this case alone, by name. ``start`` launches; ``restore`` gives arrays their first values
     again, and is to be called before each launch. ``notes``: what is unusual in the declaration, and the likely cause
-    if the kernel turns out to be wrong.
+    if the kernel turns out to be wrong. ``variables``: of the kernel's module, where their values were kept.
     """
 
     case: Case
@@ -70,6 +99,7 @@ class Loaded:
     inputs: tuple[GuardedArray, ...]
     own: Mapping[str, GuardedArray]
     notes: tuple[str, ...] = ()
+    variables: Variables | None = None
 
     @property
     def results(self) -> tuple[GuardedArray, ...]:
@@ -96,6 +126,8 @@ class Loaded:
         """Give back the memory of the arrays that belong to this case alone."""
         for array in self.own.values():
             array.free()
+        if self.variables:
+            self.variables.free()
 
 
 @contextmanager
@@ -134,10 +166,20 @@ def upload(
 
 
 def load(
-    machine: Machine, case: Case, image: Path, inputs: tuple[GuardedArray, ...], placement: Placement = PLAIN
+    machine: Machine,
+    case: Case,
+    image: Path,
+    inputs: tuple[GuardedArray, ...],
+    placement: Placement = PLAIN,
+    beside: Function | None = None,
 ) -> Loaded:
-    """Load the kernel and allocate poisoned results, for inputs that are uploaded already. Raises DeviceError."""
-    prepare = functools.partial(_prepare, machine, case, image, inputs, placement)
+    """Load the kernel and allocate poisoned results, for inputs that are uploaded already. Raises DeviceError.
+
+    ``beside``: the kernel of the same case on other arrays, with which it shares its module. One whose variables hold
+    inputs has a module of its own all the same.
+    """
+    shared = None if case.variant.symbols else beside
+    prepare = functools.partial(_prepare, machine, case, image, inputs, placement, shared)
     return load_with(machine, case, inputs, prepare, placement)
 
 
@@ -175,12 +217,20 @@ def load_with(
     )
 
 
+def with_variables(loaded: Loaded) -> Loaded:
+    """Keep the values that the variables of a kernel's module have now, if it has any. Raises DeviceError."""
+    machine = loaded.machine
+    kept = Variables(machine, loaded.function) if isinstance(machine, Device) else None
+    return replace(loaded, variables=kept) if kept else loaded
+
+
 def _prepare(
     machine: Machine,
     case: Case,
     image: Path,
     inputs: Sequence[GuardedArray],
     placement: Placement,
+    beside: Function | None,
     addresses: Mapping[str, int],
 ) -> Prepared:
     """Load the kernels of a case, and return the first and a function that launches them all in order."""
@@ -193,7 +243,7 @@ def _prepare(
     drawn = {array.name: array.shape for array in inputs} if case.family.draw else None
     for step in case.steps:
         symbol = symbol_of(image, case, step.entry)
-        functions.append(machine.load(image, symbol, functions[0] if functions else None))
+        functions.append(machine.load(image, symbol, functions[0] if functions else beside))
         values = case.arguments(step, addresses, placement.padding, drawn)
         given = named_arguments(case, addresses, values, case.words(step))
         launches.append((functions[-1], placement.launch(step.launch), given))

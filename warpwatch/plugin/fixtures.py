@@ -88,7 +88,7 @@ class Measure:
         with timed_rounds(benchmark, measured.sample, rounds, parameters=parameters, facts=measured.facts) as stats:
             if stats:
                 measured.finish(stats.median)
-            measured.check_last_result()
+            measured.check(stats.median if stats else None)
         measured.observe(self.budget.observers)
         if stats:
             self.comparison.add(measured, stats.data)

@@ -124,7 +124,7 @@ class CandidateSamples:
 
     def __init__(self, case: Case, cold: bool) -> None:
         """Prepare the call while inputs have other values than later. Raises DeviceError, BadCase or NoFigure."""
-        self._case, self._device, self._cold = case, gpu(), cold
+        self.case, self._device, self._cold = case, gpu(), cold
         assert isinstance(self._device.calls, Candidates)
         self._candidates = self._device.calls
         self._rng = SecretRandom()
@@ -165,7 +165,7 @@ class CandidateSamples:
         """Raise WrongResult where the call's process is not what it was, or goes on."""
         if found := self._candidates.look():
             self._candidates.stop()
-            raise WrongResult(f"{self._case.id}: {found}")
+            raise WrongResult(f"{self.case.id}: {found}")
 
     def sample(self) -> float:
         """Take a sample, in seconds. Raises WrongResult or DeviceError."""
@@ -189,7 +189,7 @@ class CandidateSamples:
                 "overlapped: queue on `stream` alone"
             )
         if why:
-            raise NoFigure(f"{self._case.id}: no figure: {why}")
+            raise NoFigure(f"{self.case.id}: no figure: {why}")
 
     def go(self, count: int, certain: bool = False) -> float:
         """Launch on the first sets with fresh inputs; return the seconds until all results are digested.
@@ -208,14 +208,14 @@ class CandidateSamples:
 
     def facts(self) -> dict[str, Any]:
         """Return what is recorded beside the samples."""
-        call = self._case.variant.call
+        call = self.case.variant.call
         return {
             **asdict(Resources()),
             "occupancy": None,
-            "fallback": self._case.fallback,
+            "fallback": self.case.fallback,
             "library": call.version() if call else "",
             "places": len(self._sets),
-            "grid": list(self._case.launch.grid),
+            "grid": list(self.case.launch.grid),
             "dynamic_shared_bytes": 0,
             "hold_timeouts": 0,
             **observers.constants(on_host=False),
@@ -247,7 +247,7 @@ class CandidateSamples:
         self._device.finish()
         self._pieces = self._choose_pieces()
         begin = time.perf_counter_ns()
-        with naming(self._case):
+        with naming(self.case):
             self._candidates.go(count)
         self._digested_pieces = digests(self._device, self._pieces)
         seconds = 1e-9 * (time.perf_counter_ns() - begin)
@@ -265,11 +265,11 @@ class CandidateSamples:
         """Raise WrongResult where results have changed since they were digested."""
         pieces = digests(self._device, self._pieces)
         if pieces != self._digested_pieces or self._digests_of_results() != self._digested:
-            raise WrongResult(f"{self._case.id}: its results changed after it had said that it was done")
+            raise WrongResult(f"{self.case.id}: its results changed after it had said that it was done")
 
     def _refresh(self, each: Set, second: bool) -> None:
         """Poison what the call writes, and write new inputs."""
-        for array in self._case.arrays:
+        for array in self.case.arrays:
             own = each.arrays[array.name]
             if array.role is not Role.IN:
                 own.clear(second)
@@ -279,7 +279,7 @@ class CandidateSamples:
 
     def _prove(self, each: Set, is_known: bool) -> None:
         """Compare the results of a set with the reference. ``is_known``: they are those of a launch before."""
-        begin, case = time.perf_counter(), self._case
+        begin, case = time.perf_counter(), self.case
         inputs, rows = self._fresh.host(each.recipe), self._rows()
         right = expected(case, inputs, ALL_ROWS if rows is None else rows)
         if not self._proved and rows is None and (nothing := nothing_shown(case, [Draw(inputs=inputs, right=right)])):
@@ -298,10 +298,10 @@ class CandidateSamples:
 
     def _rows(self) -> Array | None:
         """Choose the rows of a large result that are compared, others each time; None for all of a small one."""
-        usual = compared_rows(self._case)
+        usual = compared_rows(self.case)
         if usual is None:
             return None
-        return np.sort(np.array(self._rng.sample(range(self._case.results[0].shape[0]), len(usual))))
+        return np.sort(np.array(self._rng.sample(range(self.case.results[0].shape[0]), len(usual))))
 
     def _check_damage(self, sets: Sequence[Set]) -> None:
         """Raise WrongResult where a call wrote into its inputs, or beside its arrays."""
@@ -312,19 +312,19 @@ class CandidateSamples:
             looked_at = [array for name, array in each.arrays.items() if name in changed or name not in self._operands]
             harm = [array.overrun() for array in looked_at] + [f"changed its operand {name}" for name in changed]
             if said := next(filter(None, harm), ""):
-                raise WrongResult(f"{self._case.id} {said}")
+                raise WrongResult(f"{self.case.id} {said}")
 
     @property
     def _operands(self) -> list[str]:
         """Names of the arrays that a call only reads."""
-        return [array.name for array in self._case.arrays if array.role is Role.IN]
+        return [array.name for array in self.case.arrays if array.role is Role.IN]
 
     def _digests_of_inputs(self, sets: Sequence[Set]) -> list[tuple[int, ...]]:
         return self._digests([[each.arrays[name].with_bands for name in self._operands] for each in sets])
 
     def _digests_of_results(self) -> list[tuple[int, ...]]:
         """Return digests of the results of all sets."""
-        names = [array.name for array in self._case.results]
+        names = [array.name for array in self.case.results]
         sets = ([each.arrays[name] for name in names] for each in self._sets)
         return self._digests([[(array.address, array.nbytes) for array in arrays] for arrays in sets])
 
@@ -333,7 +333,7 @@ class CandidateSamples:
 
         They are read by one launch, which takes as long after any number of launches of the call.
         """
-        results = [each.arrays[array.name] for each in self._sets for array in self._case.results]
+        results = [each.arrays[array.name] for each in self._sets for array in self.case.results]
         count, chosen = max(1, MOST_RANGES // len(results)), list[Range]()
         for array in results:
             if array.nbytes <= count * PIECE_BYTES:
@@ -350,7 +350,7 @@ class CandidateSamples:
     # Memory
 
     def _inputs_of(self, each: Set) -> dict[str, GuardedArray]:
-        return {array.name: each.arrays[array.name] for array in self._case.inputs}
+        return {array.name: each.arrays[array.name] for array in self.case.inputs}
 
     def _new_set(self) -> Set:
         """Allocate the arrays of a launch. Raises DeviceError."""
@@ -358,17 +358,17 @@ class CandidateSamples:
         return Set(
             arrays={
                 array.name: GuardedArray(shareable, array.name, array.shape, array.dtype, operand=array.role is Role.IN)
-                for array in self._case.arrays
+                for array in self.case.arrays
             }
         )
 
     def _affordable(self) -> tuple[int, ...]:
         """Return the numbers of launches for which there is memory. Raises NoFigure where there are not two."""
-        free, need = MEMORY_SHARE * self._device.free_bytes(), max(1, self._case.array_bytes)
+        free, need = MEMORY_SHARE * self._device.free_bytes(), max(1, self.case.array_bytes)
         counts = tuple(count for count in COUNTS if count * need <= free)
         if len(counts) < 2:
             raise NoFigure(
-                f"{self._case.id}: no figure: --untrusted times several launches with arrays of their own, and there "
+                f"{self.case.id}: no figure: --untrusted times several launches with arrays of their own, and there "
                 f"is memory for {int(free // need)}: time a smaller shape"
             )
         return counts

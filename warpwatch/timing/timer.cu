@@ -21,3 +21,29 @@ extern "C" __global__ void copy(float* to, const float* from, size_t count)
 }
 
 extern "C" __global__ void empty() { }
+
+// Exchanges elements whose numbers differ in these bits: twice in a row changes nothing.
+template <typename T>
+__device__ void exchange_elements(void* array, size_t count, size_t bits)
+{
+    T* const values = static_cast<T*>(array);
+    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < count; i += size_t(gridDim.x) * blockDim.x) {
+        const size_t other = i ^ bits;
+        if (i < other && other < count) {
+            const T value = values[i];
+            values[i] = values[other];
+            values[other] = value;
+        }
+    }
+}
+
+extern "C" __global__ void exchange(void* array, size_t count, size_t bits, int itemsize)
+{
+    switch (itemsize) {
+    case 1: return exchange_elements<unsigned char>(array, count, bits);
+    case 2: return exchange_elements<unsigned short>(array, count, bits);
+    case 4: return exchange_elements<unsigned>(array, count, bits);
+    case 8: return exchange_elements<unsigned long long>(array, count, bits);
+    case 16: return exchange_elements<uint4>(array, count, bits);
+    }
+}

@@ -89,7 +89,7 @@ def timed(worker: Worker, project: Project, way: str, family: str = "calls") -> 
     facts = worker.call(sampling.prepare, case_of(project, way, family), Path(), True)
     assert facts["how"] == HOW
     samples = [worker.call(sampling.sample, "cold")[0] for _ in range(SAMPLES)]
-    worker.call(sampling.finish, None)
+    worker.call(sampling.finish, "cold")
     return statistics.median(samples)
 
 
