@@ -26,7 +26,7 @@ def written(case: Case) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]
     """Write inputs several times, in the worker; return what lies there each time, and what the reference is given."""
     fresh = FreshInputs(gpu(), case, SecretRandom())
     arrays = {array.name: GuardedArray(gpu(), array.name, array.shape, array.dtype) for array in case.inputs}
-    there, given = [], []
+    there, given = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
     for _ in range(WRITES):
         given.append(fresh.host(fresh.write(arrays)))
         there.append({name: array.read() for name, array in arrays.items()})
@@ -68,11 +68,8 @@ def case_of(arrays: Any, **more: Any) -> Case:
     return Case(Build(family, variant, variant.listed[0], "float32"), (5,))
 
 
-COPIED = {"x": lambda n: ww.In(n, "float32"), "y": lambda n: ww.Out(n, "float32")}
-
-
 def copied(n: int) -> dict[str, Any]:
-    return {name: make(n) for name, make in COPIED.items()}
+    return {"x": ww.In(n, "float32"), "y": ww.Out(n, "float32")}
 
 
 def test_a_familys_own_draw_is_asked_for_each_launch() -> None:
