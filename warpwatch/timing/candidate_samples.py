@@ -40,11 +40,12 @@ from warpwatch.devices.worker import gpu
 from warpwatch.timing import observers
 from warpwatch.timing.fresh_inputs import FreshInputs, Recipe
 from warpwatch.timing.inputs import compared_rows
-from warpwatch.timing.timer import SHORTEST, GpuTimer
+from warpwatch.timing.timer import GpuTimer
 
 HOW = "slope of wall time"  # facts["how"]
 COUNTS = (1, 2, 4, 8)  # launches of a go
 MEMORY_SHARE = 0.8  # of the free memory, which sets of arrays take at most
+PASSES, SAMPLE_SECONDS = 5, 0.02  # of a sample: more passes where they are short
 PILOT = 5  # samples that show whether there is a figure
 # So many launches are proved against the reference at least, chosen at random; more as long as that takes no longer.
 # With half of the launches wrong, one in 2^12 such calls is not found.
@@ -83,17 +84,28 @@ class Set:
             array.free()
 
 
-def slope(counts: Sequence[int], seconds: Sequence[float]) -> float:
-    """Return the median of the slopes between all pairs of points (Theil and Sen)."""
-    points = list(zip(counts, seconds, strict=True))
-    pairs = [(a, b) for i, a in enumerate(points) for b in points[i + 1 :] if a[0] != b[0]]
-    return statistics.median((b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs)
+def slope(times: Mapping[int, Sequence[float]]) -> float:
+    """Return the seconds that one more launch takes. ``times``: of goes, by their numbers of launches.
+
+    It is the median of the slopes between all pairs of numbers (Theil and Sen).
+    """
+    points = [(count, statistics.median(seconds)) for count, seconds in times.items()]
+    return statistics.median((b[1] - a[1]) / (b[0] - a[0]) for i, a in enumerate(points) for b in points[i + 1 :])
 
 
-def measured_slope(counts: Sequence[int], run: Callable[[int], float], rng: SecretRandom) -> float:
-    """Run so many launches at a time, in a random order, and return what one more takes in seconds."""
-    shuffled = rng.sample(counts, len(counts))
-    return slope(shuffled, [run(count) for count in shuffled])
+def measured_slope(counts: Sequence[int], run: Callable[[int], float], rng: SecretRandom, passes: int = 1) -> float:
+    """Run so many launches at a time, in a random order in each pass; return what one more takes in seconds.
+
+    There are several passes as long as they take less than SAMPLE_SECONDS.
+    """
+    times: dict[int, list[float]] = {count: [] for count in counts}
+    begin = time.perf_counter()
+    for number in range(passes):
+        if number and time.perf_counter() - begin > SAMPLE_SECONDS:
+            break
+        for count in rng.sample(counts, len(counts)):
+            times[count].append(run(count))
+    return slope(times)
 
 
 @functools.cache
@@ -170,8 +182,8 @@ class CandidateSamples:
     def sample(self) -> float:
         """Take a sample, in seconds. Raises WrongResult or DeviceError."""
         self._idle.append(self.go(0))
-        self._slopes.append(measured_slope(self._counts, self.go, self._rng))
-        return max(SHORTEST, round(self._slopes[-1], 10))
+        self._slopes.append(measured_slope(self._counts, self.go, self._rng, PASSES))
+        return max(launch_seconds(), round(self._slopes[-1], 10))  # what is shorter was disturbed
 
     def check_figure(self) -> None:
         """Raise NoFigure where the samples so far tell no time."""
