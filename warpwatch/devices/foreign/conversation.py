@@ -73,10 +73,10 @@ class Conversation(Generic[AnswerT]):
         return self._isolated is not None
 
     @property
-    def pid(self) -> int:
-        """Number of the process, which runs."""
+    def isolated(self) -> Isolated:
+        """The process, which runs."""
         assert self._isolated
-        return self._isolated.process.pid
+        return self._isolated
 
     def start(self, limit: float) -> None:
         """Start the process, unless it runs, and wait until it is ready. ``limit``: in seconds."""
