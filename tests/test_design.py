@@ -137,7 +137,12 @@ def test_public_modules_have_the_names_that_they_list(module: str) -> None:
 def test_only_the_device_imports_pycuda() -> None:
     users = {module for module, imported in graph().items() if "pycuda" in imported}
     # What tests the software device's driver asks it as any program would: through PyCUDA. So do users of SourceModule.
-    programs = {"tests.softcuda.calls", "tests.softcuda.streams", "tests.plugin.test_source_module"}
+    programs = {
+        "tests.softcuda.calls",
+        "tests.softcuda.sharing",
+        "tests.softcuda.streams",
+        "tests.plugin.test_source_module",
+    }
     assert users == {"warpwatch.devices.gpu", *programs}
 
 

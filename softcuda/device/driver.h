@@ -56,8 +56,14 @@ Checked fill_work(uintptr_t address, size_t pitch, unsigned value, unsigned byte
 
 // memory.cpp
 extern std::shared_mutex& memory_in_use; // shared by copies, alone what gives memory back beside them
-Result allocate(uintptr_t* address, size_t size);
+Result allocate(uintptr_t* address, size_t size, int file = -1); // the memory is that file's, if one is given
 Result release_at(uintptr_t address); // when nothing uses it any more
+Result move_to_file(Allocation& allocation, int file); // with its bytes
+bool is_of_pool(uintptr_t address); // pools.cpp
+
+// ipc.cpp
+bool is_of_another_process(uintptr_t base);
+void stop_sharing(uintptr_t base); // with processes that have not opened it yet
 
 // module.cpp
 int load_image(Module** result, const char* bytes, const void* owner); // a context, or what outlives them

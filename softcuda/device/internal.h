@@ -24,6 +24,7 @@ enum Result : int {
     invalid_device = 101,
     invalid_image = 200,
     invalid_context = 201,
+    map_failed = 205,
     file_not_found = 301,
     invalid_handle = 400,
     not_found = 500,
@@ -58,6 +59,7 @@ struct Allocation {
     bool live;
     bool trusted; // a kernel that the checker does not see may have written to it
     const void* context;
+    bool shared; // with other processes: ipc.cpp has the file that its memory is
 };
 constexpr unsigned page_bits = 16;
 struct Arena {

@@ -141,8 +141,14 @@ void release(Allocation& allocation)
 {
     // The addresses stay taken, their memory does not.
     const size_t size = pages_of(allocation.size) << page_bits;
-    madvise(reinterpret_cast<void*>(allocation.base), size, MADV_DONTNEED);
-    mprotect(reinterpret_cast<void*>(allocation.base), size, PROT_NONE);
+    void* const memory = reinterpret_cast<void*>(allocation.base);
+    if (allocation.shared) {
+        stop_sharing(allocation.base);
+        mmap(memory, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    } else {
+        madvise(memory, size, MADV_DONTNEED);
+        mprotect(memory, size, PROT_NONE);
+    }
     madvise(arena.shadow + ((allocation.base - arena.first) >> 2), size, MADV_DONTNEED);
     allocation.live = false;
     forget_touches(allocation.base, allocation.size);
@@ -166,21 +172,47 @@ Result release_at(uintptr_t address)
     return success;
 }
 
-Result allocate(uintptr_t* address, size_t size)
+namespace {
+
+bool map_file(uintptr_t base, size_t size, int file)
+{
+    return mmap(reinterpret_cast<void*>(base), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+}
+
+} // namespace
+
+Result move_to_file(Allocation& allocation, int file)
+{
+    std::lock_guard<std::mutex> lock(allocating);
+    const size_t mapped = pages_of(allocation.size) << page_bits;
+    for (size_t done = 0; done < allocation.size;) { // written whole: a file that does not fit would end the process later
+        const ssize_t written = pwrite(file, reinterpret_cast<char*>(allocation.base) + done, allocation.size - done, off_t(done));
+        if (written <= 0)
+            return out_of_memory;
+        done += size_t(written);
+    }
+    if (ftruncate(file, off_t(mapped)) || !map_file(allocation.base, mapped, file))
+        return map_failed;
+    allocation.shared = allocation.trusted = true;
+    return success;
+}
+
+Result allocate(uintptr_t* address, size_t size, int file)
 {
     if (!address || !size)
         return invalid_value;
     std::lock_guard<std::mutex> lock(allocating);
     const size_t pages = pages_of(size);
     const bool sparse = is_sparse();
-    const bool too_large = !sparse && size > total_memory() - std::min(total_memory(), bytes_in_use.load());
+    const bool too_large = !sparse && file < 0 && size > total_memory() - std::min(total_memory(), bytes_in_use.load());
     if (too_large || next_page + pages > arena.size >> page_bits)
         return out_of_memory;
     const uintptr_t base = arena.first + (next_page << page_bits);
-    if (mprotect(reinterpret_cast<void*>(base), pages << page_bits, PROT_READ | PROT_WRITE))
-        return out_of_memory;
-    allocations[allocations_made] = {base, size, true, sparse, current_context()};
-    if (!sparse)
+    if (file >= 0 ? !map_file(base, pages << page_bits, file)
+                  : mprotect(reinterpret_cast<void*>(base), pages << page_bits, PROT_READ | PROT_WRITE) != 0)
+        return file >= 0 ? map_failed : out_of_memory;
+    allocations[allocations_made] = {base, size, true, sparse || file >= 0, current_context(), file >= 0};
+    if (!sparse && file < 0)
         std::fill_n(reinterpret_cast<uint32_t*>(base), (size + 3) / 4, fresh_pattern());
     std::fill_n(arena.pages + next_page, pages, uint32_t(++allocations_made));
     next_page += pages;
@@ -224,7 +256,7 @@ API cuMemFree_v2(uintptr_t address)
     if (!address)
         return success;
     Allocation* allocation = allocation_at(address);
-    if (!allocation || !allocation->live || allocation->base != address)
+    if (!allocation || !allocation->live || allocation->base != address || is_of_another_process(address))
         return invalid_value;
     wait_for_everything(Waits::for_the_host);
     return release_at(address);

@@ -83,6 +83,13 @@ bool attribute_of(void* data, int number, uintptr_t address)
 }
 
 } // namespace
+
+bool is_of_pool(uintptr_t address)
+{
+    std::lock_guard<std::mutex> lock(pools_mutex);
+    return pool_of.count(address) != 0;
+}
+
 } // namespace softcuda
 
 using namespace softcuda;

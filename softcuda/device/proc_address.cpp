@@ -107,7 +107,7 @@ constexpr Name names[] = {
     {success, "CUDA_SUCCESS"}, {invalid_value, "CUDA_ERROR_INVALID_VALUE"}, {out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY"},
     {not_initialized, "CUDA_ERROR_NOT_INITIALIZED"}, {invalid_device, "CUDA_ERROR_INVALID_DEVICE"},
     {invalid_image, "CUDA_ERROR_INVALID_IMAGE"}, {invalid_context, "CUDA_ERROR_INVALID_CONTEXT"},
-    {file_not_found, "CUDA_ERROR_FILE_NOT_FOUND"}, {invalid_handle, "CUDA_ERROR_INVALID_HANDLE"},
+    {map_failed, "CUDA_ERROR_MAP_FAILED"}, {file_not_found, "CUDA_ERROR_FILE_NOT_FOUND"}, {invalid_handle, "CUDA_ERROR_INVALID_HANDLE"},
     {not_found, "CUDA_ERROR_NOT_FOUND"}, {not_ready, "CUDA_ERROR_NOT_READY"},
     {illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {launch_timeout, "CUDA_ERROR_LAUNCH_TIMEOUT"},
     {assertion, "CUDA_ERROR_ASSERT"}, {host_memory_not_registered, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"},

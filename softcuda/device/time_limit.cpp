@@ -56,7 +56,7 @@ std::string endless(uintptr_t pc)
 }
 
 // Runs on a stack of its own, in place of the thread that a signal ended.
-[[noreturn]] void land()
+[[noreturn]] void land_on_time_limit()
 {
     Watch& w = watch();
     if (w.signal == watch_signal && has_findings())
@@ -104,7 +104,7 @@ void handle(int signal, siginfo_t* info, void* raw)
     w.signal = signal;
     w.pc = *pc;
     w.address = signal == watch_signal ? 0 : reinterpret_cast<uintptr_t>(info->si_addr);
-    *pc = reinterpret_cast<uintptr_t>(&land);
+    *pc = reinterpret_cast<uintptr_t>(&land_on_time_limit);
     *stack_pointer = reinterpret_cast<uintptr_t>(w.emergency_stack) + emergency_bytes - 256 - 8;
 }
 

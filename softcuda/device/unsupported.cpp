@@ -36,14 +36,11 @@ UNSUPPORTED(cuTexRefSetFilterMode)
 UNSUPPORTED(cuTexRefSetFlags)
 UNSUPPORTED(cuTexRefSetFormat)
 
-// A second device, and other processes.
+// A second device, and events of other processes.
 UNSUPPORTED(cuCtxDisablePeerAccess)
 UNSUPPORTED(cuCtxEnablePeerAccess)
-UNSUPPORTED(cuIpcCloseMemHandle)
 UNSUPPORTED(cuIpcGetEventHandle)
-UNSUPPORTED(cuIpcGetMemHandle)
 UNSUPPORTED(cuIpcOpenEventHandle)
-UNSUPPORTED(cuIpcOpenMemHandle_v2)
 UNSUPPORTED(cuMemcpy3DPeer)
 UNSUPPORTED(cuMemcpy3DPeerAsync)
 

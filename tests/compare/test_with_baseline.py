@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,10 +19,11 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.project import find_project
 from warpwatch.compare.comparison import CALL
 from warpwatch.compare.reference import find_runs
-from warpwatch.compare.with_baseline import BaselineComparison, _built_again, _newest_clean
+from warpwatch.compare.with_baseline import BaselineComparison, _built_again, _newest_clean, timed_alike
 from warpwatch.devices.compile.compiler import CompileError, Target
 from warpwatch.revision.commit import CommitCase
 from warpwatch.runs.record import BadRun, CaseRecord, Commit, Facts, RunRecord, read_run
+from warpwatch.verdict.rule import Verdict
 
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 
@@ -401,3 +403,26 @@ def test_of_each_case_it_is_said_why_its_code_of_then_is_not_there() -> None:
     )
     broken = CommitCase(other=other, image=CompileError("copy.cu: no code\nin many lines"))
     assert _built_again(case_named(CASE), broken, had) == "in aaaaaaaaaaaa, copy.cu: no code"
+
+
+def run_timed(**ways: str) -> RunRecord:
+    """Return a run that read the time of each of its cases in some way."""
+    cases = {name: CaseRecord(samples=(1.0,), facts=Facts(how=how)) for name, how in ways.items()}
+    return RunRecord(path=Path("0.json"), cases=cases)
+
+
+def test_a_time_by_events_and_one_by_slope_are_not_compared() -> None:
+    slope, runs = "slope of wall time", [run_timed(a="", b="", c=""), run_timed(a="", b="slope of wall time", d="")]
+    measured: Any = {
+        name: SimpleNamespace(facts=facts)
+        for name, facts in {
+            "a": {},
+            "b": {"how": slope},
+            "c": {"how": slope},
+            "e": {"how": slope},
+        }.items()
+    }
+    left, decisions = timed_alike(measured, runs)
+    assert [sorted(run.cases) for run in left] == [["a"], ["a", "b", "d"]]
+    assert {name: decision.verdict for name, decision in decisions.items()} == {"c": Verdict.INCOMPARABLE}
+    assert decisions["c"].reason == "another way of timing (by events then, slope of wall time now)"

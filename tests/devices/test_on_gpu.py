@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,37 @@ def test_a_call_that_fails_half_way_is_one_sentence_and_the_next_is_right(worker
         run(worker, device, case)
     right = find_case(FAMILIES, "duplicate-copy-vendor-100000-float32")
     assert is_right(right, run(worker, device, right))
+
+
+# Calls that are not trusted, in a process of their own
+
+
+@pytest.fixture(scope="module")
+def untrusted(worker: Worker) -> Iterator[Worker]:
+    second = Worker(worker.project, replace(worker.settings, untrusted=True))
+    yield second
+    second.stop()
+
+
+def test_an_untrusted_call_takes_as_long_as_events_say(worker: Worker, untrusted: Worker, device: DeviceInfo) -> None:
+    """A copy of 256 MB, which takes 0.1 ms or more, so that launches do not count."""
+    case = find_case(FAMILIES, "duplicate-copy-vendor-67108864-float32")
+    assert measure(untrusted, device, case) == pytest.approx(measure(worker, device, case), rel=0.1)
+
+
+def test_an_untrusted_call_is_right_and_one_that_queues_nothing_is_wrong(untrusted: Worker, device: DeviceInfo) -> None:
+    case = find_case(FAMILIES, "duplicate-copy-vendor-100000-float32")
+    outcome = run(untrusted, device, case)
+    assert outcome.damage == ()
+    assert is_right(case, outcome)
+    idle = find_case(FAMILIES, "duplicate-idle-vendor-100000-float32")
+    assert not is_right(idle, run(untrusted, device, idle))
+    with pytest.raises(WrongResult, match="duplicate-idle"):
+        measure(untrusted, device, idle)
+
+
+def test_memory_of_another_process_holds_one_array_alone(untrusted: Worker, device: DeviceInfo) -> None:
+    """Of 1.5 pages; what else lies on a page would be open to the call."""
+    case = find_case(FAMILIES, "duplicate-seeing-vendor-786432-float32")
+    with pytest.raises(DeviceError, match=r"queueing seeing: RuntimeError: \[4194304, 4194304\]"):
+        run(untrusted, device, case)

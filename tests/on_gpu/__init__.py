@@ -81,6 +81,16 @@ def waiting(x: DeviceArray, y: DeviceArray, stream: int) -> None:
     driver().cuStreamSynchronize(ctypes.c_void_p(stream))
 
 
+def seeing(x: DeviceArray, y: DeviceArray) -> None:
+    """Say how large the memory is that the arrays lie in, as far as this process may use it."""
+    sizes = []
+    for array in (x, y):
+        base, size = ctypes.c_uint64(), ctypes.c_size_t()
+        driver().cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(array.address))
+        sizes.append(size.value)
+    raise RuntimeError(str(sizes))
+
+
 def allocating(x: DeviceArray, y: DeviceArray, stream: int) -> None:
     """Queue the copy, and free memory, which waits for all work."""
     memory = ctypes.c_uint64()
@@ -108,7 +118,7 @@ COPY = ww.Family(
     benchmarks=((10_000_000,),),
     variants=tuple(
         ww.call(function.__name__, needs=ww.Driver(), function=function)
-        for function in (copy, elsewhere, waiting, allocating, idle, failing)
+        for function in (copy, elsewhere, waiting, seeing, allocating, idle, failing)
     ),
 )
 

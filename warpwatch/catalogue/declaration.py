@@ -25,6 +25,7 @@ from warpwatch.catalogue.variants import Benchmarks, Variant
 
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
 TIMED_SEED = 20  # of the inputs of benchmarks, so that every run times the same numbers
+_run_seed: list[int] = []  # of this run: of all its random numbers, where nobody may know them before
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
 
 
@@ -152,12 +153,28 @@ def arrays_of(family: Family, shape: Shape, dtype: str) -> tuple[CaseArray, ...]
     declared: Mapping[str, DeclaredArray] = call(family.arrays, family.given(shape, dtype))
     drawn: Mapping[str, Any] = {}
     if family.draw and any(array.shape is None for array in declared.values()):
-        rng = np.random.default_rng(np.random.SeedSequence([TIMED_SEED, *shape]))
+        rng = np.random.default_rng(seeds(TIMED_SEED, shape))
         drawn = call(family.draw, family.given(shape, dtype, rng=rng, exact=False))
     return tuple(
         of_case(name, array, dtype, np.shape(drawn[name]) if array.shape is None else None)
         for name, array in declared.items()
     )
+
+
+def seeds(seed: int, shape: Shape = ()) -> np.random.SeedSequence:
+    """Return the seeds of inputs: the same in every run, but where ``draw_by`` has given this one a seed of its own."""
+    return np.random.SeedSequence([*_run_seed, seed, *shape])
+
+
+def is_drawn_by_run() -> bool:
+    """Tell whether a run has given this process a seed of its own."""
+    return bool(_run_seed)
+
+
+def draw_by(run_seed: int | None) -> None:
+    """Draw this process's inputs by the seed of a run besides their own seeds; None: by theirs alone."""
+    _run_seed[:] = [] if run_seed is None else [run_seed]
+    arrays_of.cache_clear()  # shapes may be drawn
 
 
 def of_case(name: str, array: DeclaredArray, dtype: str, drawn: Shape | None = None) -> CaseArray:

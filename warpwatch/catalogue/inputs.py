@@ -9,6 +9,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.declaration import seeds
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
@@ -66,11 +67,11 @@ def _small(rng: np.random.Generator, out: Array, array: CaseArray) -> None:
     out[:] = rng.integers(least, max(most, least + 1), out.shape).astype(out.dtype)
 
 
-def _own_inputs(case: Case, seed: int, exact: bool) -> dict[str, Array]:
+def own_inputs(case: Case, seed: int, exact: bool) -> dict[str, Array]:
     """Draw inputs by the family's own function, if it has one. Raises BadCase where they are not the declared ones."""
     if not case.family.draw:
         return {}
-    rng = np.random.default_rng(np.random.SeedSequence([seed, *case.shape]))
+    rng = np.random.default_rng(seeds(seed, case.shape))
     given = case.family.given(case.shape, case.dtype, rng=rng, exact=exact)
     drawn: Mapping[str, Any] = call(case.family.draw, given)
     known = {array.name: numpy_type(array.dtype) for array in case.inputs}
@@ -84,7 +85,7 @@ def draw_each(
     case: Case, seed: int, draw: Callable[[np.random.Generator, Array, CaseArray], None], exact: bool
 ) -> dict[str, Array]:
     """Draw each piece of an array from its own random stream, so that the number of cores changes nothing."""
-    own = _own_inputs(case, seed, exact)
+    own = own_inputs(case, seed, exact)
     inputs = {
         array.name: own[array.name] if array.name in own else np.empty(array.shape, numpy_type(array.dtype))
         for array in case.inputs
@@ -95,7 +96,7 @@ def draw_each(
         if array.name not in own
         for i in range(0, array.size, DRAWN_AT_ONCE)
     ]
-    streams = np.random.SeedSequence([seed, *case.shape]).spawn(len(pieces))
+    streams = seeds(seed, case.shape).spawn(len(pieces))
     draws = [(np.random.default_rng(stream), *piece) for stream, piece in zip(streams, pieces, strict=True)]
     if sum(piece.size for piece, _ in pieces) > DRAWN_AT_ONCE:
         for_each(lambda given: draw(*given), draws)

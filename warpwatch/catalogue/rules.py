@@ -21,10 +21,10 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array, DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage
 from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, first_fault, given_of
-from warpwatch.catalogue.declaration import LARGEST_SIZE, Family, arrays_of
+from warpwatch.catalogue.declaration import LARGEST_SIZE, Family, arrays_of, is_drawn_by_run
 from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, no_word, numpy_type, unit_roundoff, wide, word_of
 from warpwatch.catalogue.expected import Expected, compute, expected, result_checks, rule_of
-from warpwatch.catalogue.inputs import exact_inputs, random_inputs
+from warpwatch.catalogue.inputs import exact_inputs, own_inputs, random_inputs
 from warpwatch.catalogue.launches import Capability, Step, Work
 from warpwatch.catalogue.named_arguments import asked_for, call
 from warpwatch.catalogue.names import BadCase, size_name
@@ -41,6 +41,13 @@ TAKEN = "which is not a name or stands for something else too: choose another"
 FIRST_POINTER, SPACING = 1 << 44, 1 << 40  # addresses that are never accessed
 UNAVOIDABLE = 64  # roundings of the largest input, by which right results may differ
 TELLING = 16  # elements of all arrays, from which on their order shows
+# Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
+PLAIN_FLAG = re.compile(
+    r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
+    r"|prec-sqrt=\w+|maxrregcount=\d+|extra-device-vectorization|expt-relaxed-constexpr|(expt-)?extended-lambda"
+    r"|default-stream=[\w-]+|D\w+(=\w*)?)"
+)
+DRAWS = range(3)  # seeds of draws that must differ
 FEW, MOST_ELEMENTS = 3, 2**16  # tested shapes on which a tolerance is tried, and the elements of their arrays
 FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
 # Operations per second that no core reaches: two units of sixteen fused float32 operations at 5 GHz make 3e11.
@@ -329,6 +336,26 @@ def _draw(family: Family) -> Checks:
     kinds = product(_types_of_results(family), (False, True), family.tests) if family.draw else ()
     for dtype, exact, shape in kinds:
         yield from _within(_at(shape, dtype), _drawn(family, shape, dtype, exact))
+    for dtype in _types_of_results(family) if family.draw and is_drawn_by_run() else ():
+        shape = max(family.tests, key=prod)
+        yield from _within(_at(shape, dtype), _differ(case_of(family, shape, dtype)))
+
+
+def _differ(case: Case) -> Checks:
+    """Check that draws differ, where nobody may know inputs beforehand: a kernel could know the results too.
+
+    A draw may make an array that is always the same, such as offsets of rows, but not all that it makes of floats.
+    """
+    draws = [random_inputs(case, seed) for seed in DRAWS]
+    same = {
+        name for name, array in draws[0].items() if all(other[name].tobytes() == array.tobytes() for other in draws)
+    }
+    own = own_inputs(case, DRAWS[0], exact=False)
+    has_floats = any(is_float(array.dtype) for array in own.values())
+    yield (
+        not same.issuperset(draws[0]) and not (has_floats and same.issuperset(own)),
+        f"returns the same {', '.join(own)} for every seed of `rng`: take the numbers from `rng`",
+    )
 
 
 def _drawn(family: Family, shape: Shape, dtype: str, exact: bool) -> Checks:
@@ -519,6 +546,8 @@ def _flags(family: Family, variant: Variant) -> Checks:
         isinstance(variant.flags, tuple) and all(isinstance(flag, str) for flag in variant.flags),
         f"is {variant.flags!r}: give a tuple of options, such as ('--use_fast_math',)",
     )
+    for flag in variant.flags if is_drawn_by_run() else ():
+        yield PLAIN_FLAG.fullmatch(flag), f"has {flag!r}: --untrusted takes options that change code, and no others"
 
 
 def _needs(family: Family, variant: Variant) -> Checks:

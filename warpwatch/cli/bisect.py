@@ -26,6 +26,7 @@ from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
+from warpwatch.devices.foreign_text import shortened
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
@@ -43,7 +44,7 @@ from warpwatch.revision.commit import (
     is_shallow,
     same_files,
 )
-from warpwatch.revision.declared import BadRevision, own_identity, shortened
+from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.identity import difference, incomparable
 from warpwatch.timing.measurement import Again, Measured
 from warpwatch.timing.sampling import get_ready

@@ -30,6 +30,7 @@ COMMANDS = {
     "init": "write a small example into a repository: a kernel, its tests, a workflow",
     "list": "list the cases that the benchmark times, and those that it leaves out",
     "run": "run one case on random data, of any shape, or every kernel once with --all",
+    "judge": "check or time kernels that somebody else wrote, without running their Python here",
     "timer": "show the times of an empty kernel and of a small copy",
     "watch": "check each kernel whose files are saved: right, and slower than HEAD?",
     "diff": "show what changed in the machine code since another revision, without a GPU",
@@ -54,7 +55,7 @@ GROUPS = {
     "self-check": "join parts of a self-check",
 }
 # `watch` reads the declarations again at each save: they may be wrong meanwhile. The others need no kernels.
-WITHOUT_PROJECT = ("init", "watch", "comment", "sites", "thin")
+WITHOUT_PROJECT = ("init", "judge", "watch", "comment", "sites", "thin")
 # Extras of pyproject.toml, by the package that a command lacks.
 EXTRAS = {"matplotlib": "pictures", "jinja2": "report", "watchfiles": "watch"}
 # What a sentence says, without a traceback.

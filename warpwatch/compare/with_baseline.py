@@ -37,6 +37,7 @@ from warpwatch.verdict.rule import (
 )
 
 MOST_NAMED = 5  # cases in a line
+BY_EVENTS = "by events"  # how a time is read, unless Facts.how says otherwise
 NEVER = datetime.min.replace(tzinfo=UTC)
 MIGRATE = "python -m warpwatch baseline migrate"
 ENOUGH_RUNS = 5  # of a baseline: more leave hardly fewer cases unsure
@@ -97,8 +98,10 @@ class BaselineComparison(Comparison):
 
     def conclude(self, again: Again) -> None:
         """Decide about all cases together. Fresh processes measure again what is undecided."""
-        past = relevant_runs(self.runs, self.gpu_uuid)
-        self.decisions, names = sort_out(self.measured, self.runs, past, self.incomparable_reason)
+        runs, differently = timed_alike(self.measured, self.runs)
+        past, alike = relevant_runs(runs, self.gpu_uuid), [name for name in self.measured if name not in differently]
+        self.decisions, names = sort_out(alike, runs, past, self.incomparable_reason)
+        self.decisions |= differently
         if not names:
             return
         cases = {name: SampledCase.of(self.measured[name]) for name in names}
@@ -195,6 +198,24 @@ def taken_out(effect: ProcessEffect) -> str:
     """Say what a run did to every case; empty where too few cases show it."""
     change = f"{100 * (effect.factor - 1):+.2f} % and {effect.offset * 1e9:+.0f} ns"
     return f"common to this run, and taken out: {change}, by {effect.controls} unchanged cases" * bool(effect.controls)
+
+
+def timed_alike(
+    measured: Mapping[str, Measured], runs: Sequence[RunRecord]
+) -> tuple[list[RunRecord], dict[str, Decision]]:
+    """Return runs without the times that they read in another way, and decisions about cases of which none is left."""
+    ways = {name: str(each.facts.get("how", "")) for name, each in measured.items()}
+    other: dict[str, str] = {}
+    left = []
+    for run in runs:
+        read = {name: timed.facts.how for name, timed in run.cases.items() if name in ways}
+        other |= {name: how for name, how in read.items() if how != ways[name]}
+        alike = {name: timed for name, timed in run.cases.items() if read.get(name) == ways.get(name)}
+        left.append(run if len(alike) == len(run.cases) else replace(run, cases=alike))
+    gone = [name for name in other if not any(name in run.cases for run in left)]
+    said = {name: f"{other[name] or BY_EVENTS} then, {ways[name] or BY_EVENTS} now" for name in gone}
+    why = {name: f"another way of timing ({text})" for name, text in said.items()}
+    return left, {name: Decision(verdict=Verdict.INCOMPARABLE, reason=reason) for name, reason in why.items()}
 
 
 def relevant_runs(runs: Sequence[RunRecord], gpu_uuid: str) -> list[RunRecord]:

@@ -1,4 +1,4 @@
-"""Calls the CUDA driver where PyCUDA has no binding: launches in clusters, graphs, events and settings of a context.
+"""Calls the CUDA driver where PyCUDA has no binding: clusters, graphs, events, settings, memory of two processes.
 
 PyCUDA does not give the handles of its functions away either, so the module is loaded once more, in the same context.
 """
@@ -20,6 +20,8 @@ from warpwatch.devices.machine import DeviceError
 MAX_DYNAMIC_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: CUDA allows 48 KiB without being asked
 CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 CAPTURE_OF_THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, which cuIpcOpenMemHandle asks for
+HANDLE_BYTES = 64  # of a CUipcMemHandle
 BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so on
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
 # Settings of a context that a call may change, in words, by CUlimit.
@@ -56,9 +58,18 @@ class _Config(ctypes.Structure):
     )
 
 
+class _Handle(ctypes.Structure):
+    """CUipcMemHandle of cuda.h, which is passed by value."""
+
+    _fields_ = (("reserved", ctypes.c_ubyte * HANDLE_BYTES),)
+
+
 def _check(status: int, failure: str) -> None:
     if status:
-        raise DeviceError(f"{failure}: status {status}")
+        name = ctypes.c_char_p()
+        ctypes.CDLL("libcuda.so.1").cuGetErrorName(status, ctypes.byref(name))
+        said = " ".join((name.value or b"").decode(errors="replace").split())
+        raise DeviceError(f"{failure}: status {status}{f' ({said})' if said else ''}")
 
 
 @functools.cache
@@ -147,6 +158,45 @@ def resident_blocks(image: Path, name: str, launch: Launch) -> int | None:
         finally:
             module.unload()
     return None
+
+
+def allocation_of(address: int) -> tuple[int, int]:
+    """Return address and size in bytes of the allocation that an address belongs to. Raises DeviceError."""
+    base, size = ctypes.c_uint64(), ctypes.c_size_t()
+    status = ctypes.CDLL("libcuda.so.1").cuMemGetAddressRange_v2(
+        ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address)
+    )
+    _check(status, "the allocation of an address is unknown")
+    return base.value, size.value
+
+
+def handle_of(address: int) -> bytes:
+    """Return the handle by which another process opens the memory at ``address``. Raises DeviceError.
+
+    On a GPU it opens the whole pages of 2 MB that the memory lies in, with whatever else lies there.
+    """
+    handle = _Handle()
+    status = ctypes.CDLL("libcuda.so.1").cuIpcGetMemHandle(ctypes.byref(handle), ctypes.c_uint64(address))
+    _check(status, "memory cannot be shared with another process (cuIpcGetMemHandle)")
+    return bytes(handle.reserved)
+
+
+def open_handle(handle: bytes) -> int:
+    """Return the address, in this process, of the memory of another one's handle. Raises DeviceError."""
+    if len(handle) != HANDLE_BYTES:
+        raise DeviceError(f"a handle of shared memory has {HANDLE_BYTES} bytes, not {len(handle)}")
+    address, given = ctypes.c_uint64(), _Handle((ctypes.c_ubyte * HANDLE_BYTES)(*handle))
+    status = ctypes.CDLL("libcuda.so.1").cuIpcOpenMemHandle_v2(
+        ctypes.byref(address), given, ctypes.c_uint(ENABLE_PEER_ACCESS)
+    )
+    _check(status, "memory of another process cannot be opened (cuIpcOpenMemHandle)")
+    return address.value
+
+
+def close_handle(address: int) -> None:
+    """Close memory that ``open_handle`` has opened. Raises DeviceError."""
+    status = ctypes.CDLL("libcuda.so.1").cuIpcCloseMemHandle(ctypes.c_uint64(address))
+    _check(status, "memory of another process cannot be closed (cuIpcCloseMemHandle)")
 
 
 class Graph:

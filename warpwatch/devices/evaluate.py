@@ -26,7 +26,7 @@ from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.devices.machine import Machine
-from warpwatch.devices.mismatch import Mismatch, compare, compare_all, explain
+from warpwatch.devices.mismatch import Mismatch, RightElsewhere, compare, compare_all, explain
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import SLOW, computed, drawn, expected, naming, slow_cases
@@ -101,10 +101,15 @@ def evaluate(
     """
     trial = plan(case, seed, launches=launches, exact=exact, further=further)
     outcomes = run_several(machine, case, image, trial.inputs, launches, placement)
-    first = next(outcomes)
+    return evaluated(trial, outcomes, again, placement)
+
+
+def evaluated(trial: Trial, outcomes: Iterable[Outcome], again: str, placement: Placement) -> Evaluation:
+    """Describe what is wrong with the outcomes of a trial, and how bits differ, as ``evaluate`` does."""
+    case, rest, watch = trial.case, iter(outcomes), Watch(trial.launches)
+    first = next(rest)
     offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-    watch = Watch(launches)
-    problems, remark = faults(trial, watch.over(chain([first], outcomes)), again, offsets), ""
+    problems, remark = faults(trial, watch.over(chain([first], rest)), again, offsets), ""
     if (differing := watch.sentence) and not problems:
         problems, remark = judged(case, differing, again)
     return Evaluation(trial=trial, faults=problems, first=first, remark=remark)
@@ -193,6 +198,9 @@ def nothing_shown(case: Case, draws: Sequence[Draw]) -> str:
 
     One case may show nothing, such as the sum of a single element that is 0: then the other shapes do.
     """
+    if elsewhere := [draw.right for draw in draws if isinstance(draw.right, RightElsewhere)]:
+        sentences = [right.nothing_shown() for right in elsewhere]
+        return sentences[0] if all(sentences) else ""
     if not all(_shows_nothing(case, d) for d in draws) or _another_test_shows_something(case.family, case.dtype):
         return ""
     array = case.results[0]

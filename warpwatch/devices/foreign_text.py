@@ -35,6 +35,18 @@ def plain_lines(text: str) -> str:
     return "\n".join(map(plain, re.split(r"\r\n|[\n\r]", text)))
 
 
+def last_line(printed: bytes) -> str:
+    """Return the last line of what foreign Python printed, fit to be printed; empty where there is none."""
+    lines = printed.decode(errors="replace").strip().splitlines()
+    return shortened(lines[-1]) if lines else ""
+
+
+def shortened(value: object) -> str:
+    """Make one short line without control characters of a foreign text."""
+    text = "".join(c if c.isprintable() else "?" for c in str(value)[:300])
+    return text + "..." * (len(str(value)) > 300)
+
+
 @dataclass(kw_only=True)
 class Limited:
     """Shows the begin and the end of a text, line by line as they come.

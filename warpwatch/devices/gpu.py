@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -66,6 +66,25 @@ class NoDevice(Exception):
     """
 
 
+class Calls(Protocol):
+    """Runs calls elsewhere (foreign/candidate.py)."""
+
+    def launcher(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
+        """Prepare a call, and return a function that runs it and waits."""
+
+    def freed(self, address: int) -> None:
+        """Take note that memory is freed."""
+
+    def look(self) -> str:
+        """Say what the process in which they run has changed or left behind; empty where that is nothing."""
+
+    def stop(self) -> None:
+        """End the process in which they run."""
+
+    def leave(self) -> None:
+        """End it, and free the memory that it had, before this process ends."""
+
+
 class Device:
     """An open GPU with one context, and one stream that does not wait for the default stream."""
 
@@ -76,6 +95,7 @@ class Device:
         # The primary context, which PyTorch, CuPy and Triton use too.
         self.context = self._device.retain_primary_context()
         self.context.push()
+        self.calls: Calls | None = None  # None: calls run in this process
         self.launch_timeout = launch_timeout
         # The software device ends kernels itself: by processor time, and on a busy machine after ten times the limit.
         self._patience = launch_timeout * (11 if compiler else 1)
@@ -148,6 +168,8 @@ class Device:
         return int(memory)
 
     def free(self, address: int) -> None:
+        if self.calls:
+            self.calls.freed(address)
         if not self._lost:  # freeing waits for all kernels, and a lost one may never end
             with self._errors("freeing memory"):
                 self._memory.pop(address).free()
@@ -223,6 +245,8 @@ class Device:
 
     def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         assert case.variant.call
+        if self.calls:
+            return self.calls.launcher(case, addresses)
         arrays = {
             array.name: DeviceArray(
                 name=array.name,
@@ -358,6 +382,8 @@ class Device:
         ``written``: its results, which hold poison. While the stream is held, nothing that is queued on it can run: a
         call that writes its results nevertheless queues elsewhere, and one that does not return waits for the stream.
         """
+        if self.calls:
+            return self.calls.look()
         if not self.info.has_gpu_clock:  # what is queued there runs at once, on whatever stream
             return ""
         before = [np.empty(min(array.nbytes, STRAY_BYTES), np.uint8) for array in written]
@@ -625,7 +651,8 @@ class Settings:
     ``kind``: gpu, software, or auto, which takes a GPU where there is one. ``ordinal``: number of the GPU, modulo those
     that CUDA_VISIBLE_DEVICES leaves. ``launch_timeout``: in seconds. ``schedule_seed``: draws the software device's
     order of threads and blocks. ``gpu_seen``: a GPU was seen, so the driver is not asked for one.
-    ``reference_timeout``: seconds that a reference may take.
+    ``reference_timeout``: seconds that a reference may take. ``untrusted``: declarations are read as data, and results
+    are compared in another process than the one that launches (devices/foreign/). ``run_seed``: of the inputs then.
     """
 
     kind: str = "auto"
@@ -634,6 +661,8 @@ class Settings:
     schedule_seed: int | None = None
     gpu_seen: bool = False
     reference_timeout: float = 300.0
+    untrusted: bool = False
+    run_seed: int | None = None
 
 
 def open_device(settings: Settings) -> Device:

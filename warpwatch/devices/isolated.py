@@ -28,6 +28,16 @@ KEPT = re.compile(
     r"PATH|LD_LIBRARY_PATH|LANG|LC_\w+|NVCC|CXX|NVIDIA_TF32_OVERRIDE"
     r"|(CUDA|CUBLAS|CUDNN|CUPY|TORCH|PYTORCH|TRITON|OMP|MKL|OPENBLAS|SOFTCUDA)_\w+"
 )
+# The first code of a Python that runs nothing of a checkout, though the engine may lie there: it is found by itself.
+FIND_ENGINE = f"""
+import sys
+from importlib.machinery import PathFinder
+class Engine:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, [{str(ENGINE)!r}]) if name in ("softcuda", "warpwatch") else None
+sys.meta_path.insert(0, Engine)
+"""
 POLL_SECONDS = 0.02  # between two looks at a process that is waited for
 SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)  # names of variables that are never kept
 # Linux's numbers, the same for all processors but Alpha.

@@ -58,6 +58,10 @@ class DeviceError(Exception):
         return str(self.args[0])
 
 
+class NoFigure(DeviceError):
+    """A case that is right and whose time cannot be told; the message says why."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
     """A parameter of a kernel: its place and size in bytes, and its type in C++, empty where it is not known."""

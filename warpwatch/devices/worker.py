@@ -19,26 +19,28 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
-from warpwatch.catalogue.declaration import Family, registered
+from warpwatch.catalogue.declaration import Family, draw_by, registered
 from warpwatch.catalogue.leaving import Ended, end_now
 from warpwatch.catalogue.names import BadCase, print_short
 from warpwatch.catalogue.project import Project, load_project
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.compile.compiler import ENGINE, CompileError, Image
-from warpwatch.devices.evaluate import evaluate
+from warpwatch.devices.evaluate import Evaluation, evaluate, evaluated, plan
+from warpwatch.devices.foreign.candidate import Candidates
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
+from warpwatch.devices.isolated import FIND_ENGINE, packages
 from warpwatch.devices.machine import LATE, DeviceError, Machine
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
@@ -66,6 +68,7 @@ main()
 """
 # What a kernel or a reference prints in a call is printed here after it, its begin and end as plain text: where pytest
 # captures what this process prints, it belongs to the test.
+RUN_SEED = "WARPWATCH_RUN_SEED"
 MOST_PRINTED, REST = 2**15, "`python -m warpwatch run` of the case prints all of them"
 PIPE_BYTES = 2**16  # that the system keeps
 CLEAN_UP_SECONDS = 0.7  # seconds for a child to remove its temporary files before it is killed
@@ -232,17 +235,19 @@ def launch(project: Project | Setting, settings: Settings, boot: str = BOOT) -> 
     ours, theirs = pair = socket.socketpair()
     for end in pair:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)  # or what the system allows
-    root = project.root
-    known = os.pathsep.join([str(ENGINE), *filter(os.path.isabs, sys.path)])  # searched after Python's own folders
-    command = [sys.executable, "-P", "-c", boot, str(theirs.fileno()), json.dumps(asdict(settings)), known]
-    command += [str(root), project.module]
+    root, apart = project.root, settings.untrusted
+    # Searched after Python's own folders.
+    known = os.pathsep.join(packages() if apart else [str(ENGINE), *filter(os.path.isabs, sys.path)])
+    command = [sys.executable, *(["-I", "-c", FIND_ENGINE + boot] if apart else ["-P", "-c", boot])]
+    told = json.dumps(asdict(replace(settings, run_seed=None)))  # every process can read this command line
+    command += [str(theirs.fileno()), told, known, str(root), project.module]
     out, err = os.pipe(), os.pipe()
     with theirs, open(out[1], "wb") as stdout, open(err[1], "wb") as stderr:
         # A process group of its own, so that the compilers that it calls can be ended with it.
         process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
-            env=_environment(root),
+            env=_environment(None if apart else root) | _of_run(settings),
             cwd=root,
             process_group=0,
             stdout=stdout,
@@ -274,14 +279,19 @@ def ending(*children: Child) -> Iterator[None]:
             child.process.wait()
 
 
-def _environment(root: Path) -> dict[str, str]:
-    """Return the environment for a child: modules are found in ``root``, and all paths are absolute."""
+def _of_run(settings: Settings) -> dict[str, str]:
+    """Return the variable that brings a child the seed of its run; processes that are kept apart cannot read it."""
+    return {} if settings.run_seed is None else {RUN_SEED: str(settings.run_seed)}
+
+
+def _environment(root: Path | None) -> dict[str, str]:
+    """Return the environment for a child: modules are found in ``root``, if in any, and all paths are absolute."""
     environment = dict(os.environ)
     for name in ("WARPWATCH_CACHE", "XDG_CACHE_HOME"):
         if environment.get(name):
             environment[name] = str(Path(environment[name]).absolute())
     given = environment.get("PYTHONPATH", "").split(os.pathsep)
-    environment["PYTHONPATH"] = os.pathsep.join([str(root), *filter(os.path.isabs, given)])
+    environment["PYTHONPATH"] = os.pathsep.join([*([str(root)] if root else []), *filter(os.path.isabs, given)])
     # By default NumPy's idle threads spin for a while on the cores that compilers need; here they sleep.
     environment.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     return environment
@@ -452,14 +462,25 @@ class Worker:
 
 _machines: dict[bool, Machine] = {}
 _settings = [Settings()]
+_place = [(Path(), "")]  # the folder and the module of the project
 _busy = [False]  # whether the child runs a function for its parent
+_last_acts: list[Callable[[], object]] = []  # of the child before it ends
 
 
 def machine(on_host: bool) -> Machine:
     """Return, in the child, the host or the device, which the first call opens."""
     if on_host not in _machines:
-        _machines[on_host] = Host() if on_host else open_device(_settings[0])
+        _machines[on_host] = Host() if on_host else _open()
     return _machines[on_host]
+
+
+def _open() -> Device:
+    """Open the device; calls that are not trusted run in a process of their own there."""
+    device, settings = open_device(_settings[0]), _settings[0]
+    if settings.untrusted:
+        device.calls = Candidates(device, settings, *_place[0])
+        _last_acts.append(device.calls.leave)
+    return device
 
 
 def gpu() -> Device:
@@ -509,13 +530,24 @@ class Tested:
 
 def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> Tested:
     """Evaluate a case, in the child, as ``Kernel.evaluate`` says."""
-    evaluated = evaluate(machine(case.variant.on_host), case, image, again, **options)
-    return Tested(faults=evaluated.faults, remark=evaluated.remark, left_out=evaluated.trial.left_out)
+    return tested(evaluate(machine(case.variant.on_host), case, image, again, **options))
+
+
+def tested(evaluation: Evaluation) -> Tested:
+    """Return what a test says of an evaluation."""
+    return Tested(faults=evaluation.faults, remark=evaluation.remark, left_out=evaluation.trial.left_out)
 
 
 def repeat_case(case: Case, image: Path, **options: Any) -> Repeated:
     """Launch a case again and again, in the child, as ``same_bits.repeated`` does."""
     return repeated(machine(case.variant.on_host), case, image, **options)
+
+
+def launch_all(
+    case: Case, image: Path, draws: Sequence[Mapping[str, Array]], launches: int, placement: Placement
+) -> list[Outcome]:
+    """Launch a case, in the child, as ``run_several`` does."""
+    return list(run_several(machine(case.variant.on_host), case, image, draws, launches, placement))
 
 
 @dataclass(frozen=True)
@@ -549,6 +581,8 @@ class Kernel:
 
     def evaluate(self, case: Case, again: str, **options: Any) -> Tested:
         """Evaluate a case of this build as devices.evaluate.evaluate does, with its options."""
+        if self.worker.settings.untrusted:
+            return self._evaluate_apart(case, again, **options)
         return self.worker.call(evaluate_case, case, self.image.path, again, **options)
 
     def repeat(self, case: Case, *, launches: int, seed: int = 0, other: Worker | None = None) -> Repeated:
@@ -562,6 +596,22 @@ class Kernel:
             return own
         mine = self.worker.call(repeat_case, case, image, seed=seed, launches=1, known=theirs.digest)
         return replace(own, differing=between_processes(mine, theirs))
+
+    def _evaluate_apart(
+        self,
+        case: Case,
+        again: str,
+        *,
+        seed: int = 0,
+        launches: int = 1,
+        exact: bool = False,
+        further: bool = True,
+        placement: Placement = PLAIN,
+    ) -> Tested:
+        """Evaluate as ``evaluate`` does, with the right results in this process and the launches in the other."""
+        trial = plan(case, seed, launches=launches, exact=exact, further=further)
+        outcomes = self.worker.call(launch_all, case, self.image.path, trial.inputs, launches, placement)
+        return tested(evaluated(trial, outcomes, again, placement))
 
 
 def _answer(function: tuple[str, str], contents: Callable[[], Any]) -> tuple[object, Exception | None]:
@@ -599,7 +649,9 @@ def _picklable(error: Exception) -> Exception:
 
 def use(settings: str) -> None:
     """Open the device, in the child, with these settings, which are JSON."""
-    _settings[0] = Settings(**json.loads(settings))
+    seed = os.environ.pop(RUN_SEED, "")
+    _settings[0] = Settings(**json.loads(settings) | {"run_seed": int(seed) if seed else None})
+    draw_by(_settings[0].run_seed)
 
 
 def load(settings: str, root: str, module: str) -> None:
@@ -608,7 +660,12 @@ def load(settings: str, root: str, module: str) -> None:
     if _settings[0].gpu_seen:
         with contextlib.suppress(ImportError):  # ``open_device`` says what is missing
             source_module_class()
-    load_project(Path(root), module)
+    _place[0] = (Path(root), module)
+    if _settings[0].untrusted:  # by its name, because that module needs this one
+        begin = importlib.import_module("warpwatch.devices.foreign.comparing").begin
+        _last_acts.append(begin(Setting(root=Path(root), module=module), _settings[0]))
+    else:
+        load_project(Path(root), module)
 
 
 def main() -> None:
@@ -623,12 +680,19 @@ def main() -> None:
         pass
     except SystemExit as leaving:
         # At once, while the error still holds the loaded module: unloading it would wait for its kernels.
-        end_now(leaving.code if isinstance(leaving.code, int) else 1)
+        _end(leaving.code if isinstance(leaving.code, int) else 1)
     except BaseException:
         traceback.print_exc()
         status = 1
     # Without the interpreter's own exit, where PyCUDA aborts if a context is left.
     flush()
+    _end(status)
+
+
+def _end(status: int) -> NoReturn:
+    for act in _last_acts:
+        with contextlib.suppress(Exception):  # the process ends whatever is left
+            act()
     end_now(status)
 
 
@@ -639,4 +703,4 @@ def _end_on_sigterm(number: int, frame: object) -> None:
         if isinstance(device, Device):
             device.abandon()  # freeing memory would wait for a kernel that never ends
         raise Ended(128 + number)
-    end_now(128 + number)
+    _end(128 + number)

@@ -21,6 +21,7 @@ from warpwatch.compare.reference import RECORD
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.explain.explanation import BESIDES, CaseCode, explain, other_code, own_code
+from warpwatch.plugin import judge
 from warpwatch.plugin.asked import Asked, Run
 from warpwatch.plugin.options import named_options, spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import Benchmarks
@@ -93,6 +94,7 @@ class Ending:
         run, comparison = self._run, self._run.comparison
         add_shares(run.cases, benchmarks)
         slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
+        untrusted = judge.notes(run.worker.settings, run.device)
         return {
             "failed": sorted(run.failed - slower),
             "slower": sorted(slower),
@@ -102,7 +104,7 @@ class Ending:
             "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
             "energies": comparison.energy,
             "past": comparison.past,
-            "notes": comparison.describe() if comparison.active else (),
+            "notes": [*(comparison.describe() if comparison.active else ()), *untrusted],
             "alarm": comparison.alarm,
             "missing": run.missing,
         }

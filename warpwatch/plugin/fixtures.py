@@ -29,10 +29,11 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.evaluate import judged
 from warpwatch.devices.gpu import Device, NoDevice
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Kernel, Worker, call_missing
+from warpwatch.plugin import judge
 from warpwatch.plugin.asked import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
@@ -67,6 +68,12 @@ class Measure:
 
     def __call__(self) -> None:
         """Measure. A slower kernel fails after all cases are timed, because it is known only then."""
+        try:
+            self._measure()
+        except NoFigure as reason:
+            pytest.skip(str(reason))
+
+    def _measure(self) -> None:
         if not self.case.variant.on_host and self.comparison.measures(self.case, self.kernel.image):
             announce_next(self.kernel.worker, self.case, self.later)
         measured = self.comparison.measure(self.kernel, self.case, self.cold, self.budget)
@@ -255,13 +262,13 @@ def with_command(message: str, again: str) -> str:
 
 def command_of(item: pytest.Item) -> str:
     """Return the command that runs a test: ``pytest "correctness/test_kernels.py::test_exact[...]"`` with options."""
-    return command_for(item.config, item.nodeid)
+    return command_for(item.config, judge.written(item) if value_of(item.config, "untrusted") else item.nodeid)
 
 
 def command_for(config: pytest.Config, nodeid: str) -> str:
     """Return the command that runs the test of an id."""
     options = _chosen(config, spelled(config, "device"), spelled(config, "schedule-seed"))
-    options += f" {spelled(config, 'deterministic')}" * bool(value_of(config, "deterministic"))
+    options += "".join(f" {spelled(config, name)}" for name in ("deterministic", "untrusted") if value_of(config, name))
     return f'pytest "{nodeid}"{options}'
 
 
@@ -315,6 +322,7 @@ def warpwatch_build(warpwatch_parameter: Case | Build) -> Build:
 def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> Kernel:
     """The compiled kernel of a case or a build; for a benchmark also the build without checks that is timed."""
     build, target, timing = warpwatch_build, None, None
+    worker = _worker_of(build, request)
     if not build.variant.on_host:
         device = _capable_device(build, request)
         target, timing = device.target, device.timing_target
@@ -326,7 +334,15 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
         timed = stash[COMPILATION].image(build, timing) if is_timed(request.node) else checked
     except CompileError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-    return Kernel(stash[WORKER], build, timed, checked)
+    return Kernel(worker, build, timed, checked)
+
+
+def _worker_of(build: Build, request: pytest.FixtureRequest) -> Worker:
+    """The process that launches a build: in an untrusted run it runs neither Python nor C++ of the repository."""
+    worker, variant = request.config.stash[WORKER], build.variant
+    if worker.settings.untrusted and variant.on_host:
+        pytest.skip("--untrusted runs no C++ for the host, in whose process nothing could be believed: leave it out")
+    return worker
 
 
 def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:

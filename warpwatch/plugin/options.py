@@ -31,7 +31,9 @@ from warpwatch.catalogue.setting import (
     pyproject_of,
     read_table,
 )
+from warpwatch.plugin import judge
 
+UNTRUSTED = {"--untrusted", "--warpwatch-untrusted"}
 KERNELS = "--warpwatch-kernels"
 BENCHMARK = "bench/bench_kernels.py"
 # Options with which pytest answers a question and runs no test.
@@ -137,6 +139,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "Take at most N rounds of a slow serial variant: --benchmark-min-rounds of it would take longer than "
         "--benchmark-max-time (default: as many as --benchmark-min-rounds).",
     },
+    "untrusted": _FLAG
+    | {
+        "help": "Judge kernels that somebody else wrote: nothing of the repository is imported where results are "
+        "judged, and tests of ours replace its own (docs/untrusted.md)."
+    },
+    "draw-seed": {
+        "type": int,
+        "metavar": "N",
+        "help": "With --untrusted: draw inputs by this seed, as an earlier run did, and not by a new one.",
+    },
     "warm-cache": _FLAG | {"help": "Time kernels with a warm L2 cache, not with a cold one."},
 }
 
@@ -146,6 +158,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     group = parser.getgroup("warpwatch", "CUDA kernels")
     group.addoption(KERNELS, metavar="PACKAGE", help=f"Package that declares the kernels, in place of {SETTING}.")
     config = pluginmanager.get_plugin("pytestconfig")
+    if config is not None and UNTRUSTED & named_options(config) and not judge.is_judge(pluginmanager):
+        judge.replace_process(config)
     if config is not None and _names_kernels(config):  # elsewhere there is nothing to choose
         for name, attributes in OPTIONS.items():
             group.addoption(PREFIX + name, **attributes)
@@ -237,6 +251,8 @@ def asks_only(config: pytest.Config) -> bool:
 
 def names_benchmark(config: pytest.Config, root: Path) -> bool:
     """Tell whether the command line, or testpaths, name bench/ or what lies in it."""
+    if value_of(config, "untrusted"):
+        return judge.names_benchmark(config)
     file = root / BENCHMARK
     paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
     return file.is_file() and any(path.is_relative_to(file.parent.resolve()) for path in paths)

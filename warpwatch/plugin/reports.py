@@ -27,6 +27,7 @@ from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.plugin import judge
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.asked import RUN
 from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
@@ -105,6 +106,7 @@ def _lines_on_run(terminalreporter: pytest.TerminalReporter) -> list[str]:
     lines += [f"suspicious: {sentence}" for sentence in _suspicious(terminalreporter.config)]
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
+    lines += judge.notes(stash[WORKER].settings, stash.get(DEVICE, None))
     lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
     return lines
 

@@ -14,13 +14,15 @@ import warnings
 
 import pytest
 
-from warpwatch.catalogue.project import BadProject, load_setting
+from warpwatch.catalogue.declaration import draw_by
+from warpwatch.catalogue.project import BadProject, Project, load_setting
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
 from warpwatch.devices import gpus
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.transfer import Stage
 from warpwatch.devices.worker import Worker
+from warpwatch.plugin import judge
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER
 from warpwatch.plugin.options import asks_only, setting_of, value_of
@@ -35,13 +37,18 @@ EXPECTED = ("Benchmark fixture was not used at all", "Not saving anything, no be
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Find the project, start the worker process that runs its kernels unless no device is needed, and set up."""
-    setting = setting_of(config)
+    setting, untrusted = setting_of(config), value_of(config, "untrusted")
+    if untrusted:
+        judge.refuse(config)
+        judge.choose_tests(config)
     settings = Settings(
         kind=value_of(config, "device"),
         ordinal=int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")),
         launch_timeout=value_of(config, "launch-timeout"),
         schedule_seed=value_of(config, "schedule-seed"),
         reference_timeout=value_of(config, "reference-timeout"),
+        untrusted=untrusted,
+        run_seed=judge.seed_of(value_of(config, "draw-seed")) if untrusted else None,
     )
     config.stash[WORKER] = worker = Worker(setting, settings)
     worker.waiting = Waiting(config)
@@ -84,11 +91,11 @@ def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
     config.stash[CACHE_NOTES] = {}
     config.stash[MODEL] = gpus.model_of_all() if is_first(config) and worker.settings.kind in ("auto", "gpu") else ""
     try:
-        config.stash[PROJECT] = worker.project = project = load_setting(setting)
+        config.stash[PROJECT] = worker.project = project = _load(config, setting, worker.settings)
     except BadProject as error:
         raise pytest.UsageError(str(error)) from None
     bench = BenchPlugin(config, project, worker)
-    if worker.child:
+    if worker.child and not worker.settings.untrusted:
         for family in project.families:
             declared_fault(family)  # which is cached: this time is free, because other processes are still starting
         computed_by[:] = [worker.fault_of_reference]
@@ -99,6 +106,18 @@ def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         config.add_cleanup(_end_on_sigterm)
+
+
+def _load(config: pytest.Config, setting: Setting, settings: Settings) -> Project:
+    """Load the project; declarations that are not trusted as data. Raises BadProject."""
+    if not settings.untrusted:
+        return load_setting(setting)
+    from warpwatch.devices.foreign.described import load_described  # noqa: PLC0415
+
+    draw_by(settings.run_seed)
+    project = load_described(setting, settings.reference_timeout)
+    config.add_cleanup(project.stop)
+    return project
 
 
 def _end_on_sigterm() -> None:

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -22,18 +21,14 @@ import msgspec
 from msgspec import Meta
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.rules import PLAIN_FLAG
+from warpwatch.devices.foreign_text import last_line, shortened
 from warpwatch.devices.isolated import Isolated
 from warpwatch.revision import declarations
 from warpwatch.revision.declarations import MOST_BYTES
 from warpwatch.runs.identity import VERSION, Identity, Name, Text
 
 EXPORT_SECONDS = 120.0
-# Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
-FLAG = re.compile(
-    r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
-    r"|prec-sqrt=\w+|maxrregcount=\d+|extra-device-vectorization|expt-relaxed-constexpr|(expt-)?extended-lambda"
-    r"|default-stream=[\w-]+|D\w+(=\w*)?)"
-)
 CaseId = Annotated[str, Meta(pattern=r"^[\w.-]+\Z", max_length=400)]
 
 
@@ -60,7 +55,7 @@ class DeclaredCase:
             if path.is_absolute() or ".." in path.parts or not path.parts:
                 raise ValueError(f"its source {given!r} is not a file of its kernels")
         for flag in self.flags:
-            if not FLAG.fullmatch(flag):
+            if not PLAIN_FLAG.fullmatch(flag):
                 raise ValueError(f"it compiles with {flag!r}, which is none of the options that are taken from others")
         if self.identity.call:
             return
@@ -170,15 +165,3 @@ class Reading:
     def stop(self) -> None:
         """End the process, if it still runs, and remove its files."""
         self._open.close()
-
-
-def last_line(printed: bytes) -> str:
-    """Return the last line of what a revision's Python printed, fit to be printed; empty where there is none."""
-    lines = printed.decode(errors="replace").strip().splitlines()
-    return shortened(lines[-1]) if lines else ""
-
-
-def shortened(value: object) -> str:
-    """Make one short line without control characters of a foreign text."""
-    text = "".join(c if c.isprintable() else "?" for c in str(value)[:300])
-    return text + "..." * (len(str(value)) > 300)

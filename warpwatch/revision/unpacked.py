@@ -17,7 +17,8 @@ from typing import Any
 
 from warpwatch.catalogue.project import Project
 from warpwatch.devices.compile.compiler import CompileError, digest_of, private_folder
-from warpwatch.revision.declared import BadRevision, shortened
+from warpwatch.devices.foreign_text import shortened
+from warpwatch.revision.declared import BadRevision
 
 ENGINE_FOLDER = "warpwatch"  # the engine's folder in a checkout of this project
 KEPT_SECONDS = 30 * 86400  # how long an unpacked commit stays that no run uses

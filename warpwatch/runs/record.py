@@ -88,6 +88,9 @@ class Facts:
     """Facts that are recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
 
     cache: Text = ""  # cold, warm or host
+    how: Text = ""  # how its time was read: empty by events, or as the slope of wall time
+    launch_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.0  # the host's, of an empty kernel, where that is a limit
+    seed: Count = 0  # which inputs that differed in each launch were drawn by
     identity: Identity | None = None  # what decides the case's work
     image_hash: Text | None = None
     source_hash: Text = ""

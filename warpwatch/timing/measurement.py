@@ -12,7 +12,7 @@ from typing import Any
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.devices.gpu import NoDevice
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.worker import Kernel, Worker
 from warpwatch.timing import observers, sampling
@@ -225,6 +225,8 @@ class Again:
             try:
                 announce_next(measured.kernel.worker, measured.case, later[done:], reference=False)
                 measure(name)
+            except NoFigure:
+                pass  # the process before had one
             except (DeviceError, WrongResult) as error:
                 self.broken[name] = f"measured again in a fresh process: {error}"
             self.progress(done, len(cases))
