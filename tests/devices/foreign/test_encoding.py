@@ -35,13 +35,13 @@ ARRAYS = [
 ]
 
 
-def travelled(value: Any, **more: Any) -> Any:
+def travelled(value: Any) -> Any:
     """Send a value through a socket, and return what arrives."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         sender = threading.Thread(target=send, args=(theirs, value))
         sender.start()
-        received, _ = Received(ours, time.monotonic() + 10, **more).message()
+        received, _ = Received(ours, time.monotonic() + 10).message()
         sender.join()
         return received
 
@@ -104,7 +104,7 @@ def test_what_is_not_a_value_is_refused(given: Any) -> None:
     assert isinstance(failure(given, [bytearray(8)]), BadMessage)
 
 
-def failure(given: Any, buffers: list[bytearray]) -> Exception | None:
+def failure(given: Any, buffers: list[bytearray], most: int = 2**20) -> Exception | None:
     """Return what the reader of a message makes of it."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -112,7 +112,7 @@ def failure(given: Any, buffers: list[bytearray]) -> Exception | None:
         sizes = b"".join(SIZE.pack(len(buffer)) for buffer in buffers)
         theirs.sendall(COUNT.pack(len(text), len(buffers)) + sizes + text + b"".join(buffers))
         try:
-            Received(ours, time.monotonic() + 10).message()
+            Received(ours, time.monotonic() + 10, most).message()
         except Exception as error:
             return error
     return None
@@ -123,8 +123,7 @@ def test_a_deep_a_large_and_a_slow_message_are_refused() -> None:
     for _ in range(900):
         deep = ["tuple", deep]
     assert isinstance(failure(deep, []), BadMessage)
-    with pytest.raises(BadMessage, match="arrays of more than 7 bytes"):
-        travelled(np.zeros(1), most=7)
+    assert "arrays of more than 7 bytes" in str(failure(["array", "f8", [1], 0], [bytearray(8)], most=7))
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(COUNT.pack(1 << 60, 0))
