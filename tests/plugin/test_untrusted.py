@@ -239,6 +239,13 @@ def test_what_cannot_be_untrusted_is_refused(repository: Path, arguments: tuple[
     assert sentence in done.stderr
 
 
+@pytest.mark.slow
+def test_a_seed_without_the_option_is_refused(repository: Path) -> None:
+    done = run_pytest(repository, "--device=software", "tests", "--draw-seed=1")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--draw-seed draws nothing by itself: give --untrusted too" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [

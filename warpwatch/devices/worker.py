@@ -510,9 +510,17 @@ def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> tuple[
 
 def launch_all(
     case: Case, image: Path, draws: Sequence[Mapping[str, Array]], launches: int, placement: Placement
-) -> list[Outcome]:
-    """Launch a case, in the child, as ``run_several`` does."""
-    return list(run_several(machine(case.variant.on_host), case, image, draws, launches, placement))
+) -> tuple[list[Outcome], DeviceError | None]:
+    """Launch a case, in the child, as ``run_several`` does; return also the error of a launch after the first."""
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in run_several(machine(case.variant.on_host), case, image, draws, launches, placement):
+            outcomes.append(outcome)
+    except DeviceError as error:
+        if not outcomes:
+            raise
+        return outcomes, error
+    return outcomes, None
 
 
 @dataclass(frozen=True)
@@ -566,9 +574,14 @@ class Kernel:
     ) -> tuple[list[str], str]:
         """Evaluate as ``evaluate`` does, with the right results in this process and the launches in the other."""
         trial = plan(case, seed, launches=launches, exact=exact, further=further)
-        outcomes = self.worker.call(launch_all, case, self.image.path, trial.inputs, launches, placement)
+        outcomes, error = self.worker.call(launch_all, case, self.image.path, trial.inputs, launches, placement)
+        if error and error.lost:
+            self.worker.renew()
         offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-        return faults(trial, outcomes, again, offsets), trial.left_out
+        problems = faults(trial, outcomes, again, offsets)
+        if error and not problems:
+            raise error
+        return problems, trial.left_out
 
 
 def _answer(function: tuple[str, str], contents: Callable[[], Any]) -> tuple[object, Exception | None]:

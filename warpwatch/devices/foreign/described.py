@@ -130,7 +130,7 @@ class Process:
         return f"{self._setting.named} = {self._setting.module!r}"
 
     def _receive(self, seconds: float) -> tuple[int, Any]:
-        message, text = Received(self._socket, time.monotonic() + seconds, available()).message(self._stand_in)
+        message, text = Received(self._socket, time.monotonic() + seconds, available).message(self._stand_in)
         match message:
             case (int(number), (str(), *_) as reply):
                 self._last = text
