@@ -71,9 +71,9 @@ class Isolated:
         options += ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
         try:
             self.process = subprocess.Popen(
-                [sys.executable, *options, __file__, str(program), *arguments, *packages(), str(ENGINE)],
+                [sys.executable, *options, *self._launcher(tree), str(program), *arguments, *packages(), str(ENGINE)],
                 cwd=tree,
-                env=environment(self._home.name),
+                env=self._variables(),
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -83,6 +83,13 @@ class Isolated:
         except OSError:
             self._home.cleanup()
             raise
+
+    def _launcher(self, tree: Path) -> list[str]:
+        """Return the script that runs the program, and the script's own arguments."""
+        return [__file__]
+
+    def _variables(self) -> dict[str, str]:
+        return environment(self._home.name)
 
     def has_ended(self, seconds: float, is_enough: Callable[[], bool]) -> bool:
         """Wait until the process ends, for so long or until there ``is_enough``; return whether it has ended.
