@@ -246,6 +246,7 @@ def test_a_seed_without_the_option_is_refused(repository: Path) -> None:
     assert "--draw-seed draws nothing by itself: give --untrusted too" in done.stderr
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [

@@ -93,7 +93,7 @@ class Ending:
         run, comparison = self._run, self._run.comparison
         add_shares(run.cases, benchmarks)
         slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
-        untrusted = judge.notes(run.worker.settings, run.device)
+        untrusted = judge.notes(run.worker, run.device)
         return {
             "failed": sorted(run.failed - slower),
             "slower": sorted(slower),

@@ -88,7 +88,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
-    lines += judge.notes(stash[WORKER].settings, stash.get(DEVICE, None))
+    lines += judge.notes(stash[WORKER], stash.get(DEVICE, None))
     lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
     for text in lines:
         terminalreporter.line(text)
