@@ -199,7 +199,9 @@ class Ending:
         comparison = self._run.comparison
         slower = {name: each.ratio for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER}
         if wrong := sorted(self._run.failed - slower.keys()):
-            case = next((f"; python -m warpwatch run {name}" for name in wrong if name.count("-") == 4), "")
+            is_untrusted = self._run.worker.settings.untrusted
+            again = 'pytest "correctness::test_right[{}]" --untrusted' if is_untrusted else "python -m warpwatch run {}"
+            case = next((f"; {again.format(name)}" for name in wrong if name.count("-") == 4), "")
             yield f"next: mend what is wrong{case}"  # a mistake in a declaration has no case
         elif slower:
             worst = max(slower, key=lambda name: (slower[name], name))

@@ -66,7 +66,8 @@ def choose_tests(config: pytest.Config) -> None:
 def _ours(argument: str, root: Path) -> str:
     path, colons, name = argument.partition("::")
     here = Path(path).relative_to(root) if Path(path).is_relative_to(root) else Path(path)
-    file = "bench_kernels.py" if "bench" in re.split(r"[/_.]", str(here)) else "test_kernels.py"
+    is_timed = "bench" in re.split(r"[/_.]", str(here)) or name.startswith("bench_")
+    file = "bench_kernels.py" if is_timed else "test_kernels.py"
     return f"{TESTS / file}{colons}{name}"
 
 
