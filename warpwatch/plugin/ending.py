@@ -200,7 +200,7 @@ class Ending:
         slower = {name: each.ratio for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER}
         if wrong := sorted(self._run.failed - slower.keys()):
             is_untrusted = self._run.worker.settings.untrusted
-            again = 'pytest "correctness::test_right[{}]" --untrusted' if is_untrusted else "python -m warpwatch run {}"
+            again = 'pytest "bench::bench_kernel[{}]" --untrusted' if is_untrusted else "python -m warpwatch run {}"
             case = next((f"; {again.format(name)}" for name in wrong if name.count("-") == 4), "")
             yield f"next: mend what is wrong{case}"  # a mistake in a declaration has no case
         elif slower:
