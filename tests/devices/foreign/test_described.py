@@ -149,6 +149,30 @@ def test_a_mistake_is_said_as_where_it_is_imported(loaded: Any) -> None:
         assert sentence in str(problem)
 
 
+def test_what_only_an_untrusted_run_refuses_is_said(loaded: Any) -> None:
+    project = loaded(
+        """
+        SAME = family("same", draw=lambda n: {"x": np.ones(n, np.float32)})
+        OFFSETS = family(
+            "offsets", draw=lambda n: {"x": np.arange(n, dtype=np.int32)}, reference=lambda x, z: z,
+            arrays=lambda n: {"x": ww.In(n, "int32"), "z": ww.In(n), "y": ww.Out(n)},
+        )
+        DRAWN = family("drawn", draw=lambda n, rng: {"x": rng.random(n, np.float32)})
+        kernel = ww.kernel("copy", configurations=((32,),), source="copy.cu", x=0, y=None, flags=("-O2", "-ccbin=."))
+        FLAG = family("flag", variants=(kernel,))
+        """
+    )
+    try:
+        declaration.draw_by(1)
+        found = list(map(str, problems(project.families)))
+    finally:
+        declaration.draw_by(None)
+    assert found == [
+        "family same: draw at 33, float32, returns the same x for every seed of `rng`: take the numbers from `rng`",
+        "family flag, variant copy: flags has '-ccbin=.': --untrusted takes options that change code, and no others",
+    ]
+
+
 def test_what_does_not_return_is_ended_and_the_next_question_is_answered(loaded: Any) -> None:
     project = loaded("import time\nOWN = family(fits=lambda n: time.sleep(60) if n == 7 else None)", seconds=0.3)
     family = project.families[0]

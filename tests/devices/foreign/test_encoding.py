@@ -83,6 +83,10 @@ def test_what_does_not_travel_arrives_as_its_text() -> None:
     assert [type(each).__name__ for each in received] == ["Odd", "set"]
 
 
+def test_a_text_steers_no_terminal() -> None:
+    assert travelled(["::error::\x1b[2J\r", "line\n\ttab"]) == ["::error::\\x1b[2J\\r", "line\n\ttab"]
+
+
 @pytest.mark.parametrize("value", [np.array([Odd()]), np.array(["a"]), np.array(["2020-01-01"], "M8[D]")])
 def test_arrays_of_something_else_than_numbers_are_refused_where_they_are_sent(value: Any) -> None:
     with pytest.raises(BadMessage, match="does not travel: give numbers"):
