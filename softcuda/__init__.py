@@ -90,6 +90,21 @@ def activate(
     return compiler
 
 
+@contextlib.contextmanager
+def in_another_order(number: int) -> Iterator[int]:
+    """Run the kernels that are launched inside in a random order of threads and blocks. The value is its seed.
+
+    ``number``: is added to the seed of this process, or to 0 where there is none.
+    """
+    before = os.environ.get("SOFTCUDA_SEED", "")
+    seed = int(before or 0) + number
+    os.environ["SOFTCUDA_SEED"] = str(seed)  # which the driver reads at each launch
+    try:
+        yield seed
+    finally:
+        os.environ["SOFTCUDA_SEED"] = before
+
+
 def cache_folder() -> Path:
     """Return the folder of the driver library and of the stand-in for nvcc."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softcuda"

@@ -40,15 +40,17 @@ IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 # function's end is no jump: who is called finds the line by the address to return to. Own sections, and hidden names:
 # the linker leaves out functions of both sides that no kernel calls, with what they name of the host's. Some
 # distributions' g++ fortifies by itself: glibc then defines memcpy and others in its headers, where ours are to stand.
+# Kernels index the first row of an array past its end, for all of the array: g++ would end such a loop with the row.
 FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", "-gdwarf-4",
          "-fstack-clash-protection", "-fno-plt", "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off",
-         "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",
+         "-fno-tree-loop-distribute-patterns", "-fno-aggressive-loop-optimizations",
+         "-Wno-attributes", "-Wno-unused-function",
          "-Wno-subobject-linkage", "-Wno-narrowing"]  # fmt: skip
 # Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
 CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow,bounds",
-          "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra", "-DSOFTCUDA_CHECKED"]  # fmt: skip
+          "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra"]  # fmt: skip
 SAYING = ["-Xpreprocessor", "-v"]  # of -v: lets g++ name the folders in which it looks for headers
 # Volatile accesses call functions of their own: they hand on what a fence covers, and plain ones do not.
 VOLATILE = "--param=tsan-distinguish-volatile=1"  # g++ 11 and later
@@ -142,20 +144,20 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
 
     Raises BadKernel and host_code.NotHere.
     """
-    unit, preprocessed, target, dump, inlined = (
-        folder / f"kernel.{end}" for end in ("cpp", "ii", "s", "dump", "inlined")
-    )
+    ends = ("cpp", "ii", "s", "dump", "inlined")
+    unit, preprocessed, target, dump, inlined = (folder / f"kernel.{end}" for end in ends)
     flags = flags_of(folder, source, unit, options)
-    saying = SAYING if options["verbose"] else []
-    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options["pass"], [*saying, *flags])
+    reading = flags + (SAYING if options["verbose"] else [])
+    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options, reading)
     asked = instances.name_expressions(options["expressions"])
     text, brought = read([]) + asked, []
-    dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"] if options["checks"] else []
+    dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"]
+    flags += [*checks(), *dumped] if options["checks"] else []  # behind: no macro of theirs says which build this is
     while True:
         plain = plain_cpp(text, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")
         try:
-            gxx("-S", "-fpreprocessed", *flags, *dumped, str(preprocessed), "-o", str(target))
+            gxx("-S", "-fpreprocessed", *flags, str(preprocessed), "-o", str(target))
             break
         except BadKernel as error:
             # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
@@ -180,17 +182,17 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
 
 
 def flags_of(folder: Path, source: Path, unit: Path, options: dict) -> list[str]:
-    """Return the flags of g++ for a source that is compiled in a folder as ``unit``."""
+    """Return the flags of g++ for a source that is compiled in a folder as ``unit``, with or without checks."""
     includes = [option for option in options["pass"] if option.startswith("-I")]
     beside = source.parent.resolve()  # where nvcc looks first
-    return [*FLAGS, *(checks() if options["checks"] else []), f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
+    return [*FLAGS, f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
              f"-I{beside}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
              f"-fdebug-prefix-map={unit}={source}",
              f"-fdebug-prefix-map={SOFTCUDA}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
 
 
 def preprocessed_text(
-    unit: Path, preprocessed: Path, written: str, source: Path, options: list[str], flags: list[str], brought: list[str]
+    unit: Path, preprocessed: Path, written: str, source: Path, options: dict, flags: list[str], brought: list[str]
 ) -> str:
     """Return a source behind the dialect and the headers of device functions that it needs, preprocessed.
 
@@ -265,17 +267,20 @@ def macro(option: str) -> str:
     return f"#undef {name}" if option.startswith("-U") else ""
 
 
-def translation_unit(text: str, source: Path, options: list[str], chosen: list[str], brought: list[str]) -> str:
+def translation_unit(text: str, source: Path, options: dict, chosen: list[str], brought: list[str]) -> str:
     """Return the kernel's file, its lines unmoved, between the dialect and the tables that the driver reads.
 
     ``chosen``: headers of device functions, behind the dialect; ``brought``: others, behind them. Macros of the
     command line are defined behind all of them, where they cannot change them. Softcuda's headers are named by their
-    whole path: the kernel's own may have the same names.
+    whole path: the kernel's own may have the same names. Only the dialect sees a macro of the build with checks:
+    the text of the kernel is the same in both builds.
     """
     folder = f"{SOFTCUDA}/include/" if NAMEABLE else ""
     own = (f'#include "{folder}{name}"' for name in ("softcuda/cuda_dialect.h", *chosen))
     includes = "\n".join([*own, *(f"#include <{name}>" for name in brought)])
-    macros = "\n".join(filter(None, map(macro, options)))
+    if options["checks"]:
+        includes = f"#define SOFTCUDA_CHECKED 1\n{includes}\n#undef SOFTCUDA_CHECKED"
+    macros = "\n".join(filter(None, map(macro, options["pass"])))
     return f"""{includes}
 {macros}
 #line 1 "{source}"
@@ -288,19 +293,10 @@ extern SOFTCUDA_HIDDEN const softcuda::Symbol softcuda_symbols[], softcuda_symbo
 extern SOFTCUDA_HIDDEN char softcuda_shared_first[], softcuda_shared_last[];
 extern SOFTCUDA_HIDDEN const char softcuda_slices[];
 __attribute__((visibility("default"), used)) extern const softcuda::Image softcuda_image = {{
-    softcuda::image_version,
-#ifdef SOFTCUDA_CHECKED
-    1,
-#else
-    0,
-#endif
+    softcuda::image_version, {int(options["checks"])},
     &softcuda_context, softcuda_kernels, softcuda_kernels_end,
     softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last, softcuda_dynamic_area,
-#ifdef SOFTCUDA_CHECKED
-    softcuda_slices
-#else
-    ""
-#endif
+    {"softcuda_slices" if options["checks"] else '""'}
 }};
 }}
 """

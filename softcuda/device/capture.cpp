@@ -1,6 +1,7 @@
 // The CUDA driver API: capture of streams, and what else is asked about a stream. What is queued in a stream that is
 // captured becomes nodes of a graph, each after the one before, also where two streams are captured together: an order
 // that their events allow.
+#include <cstring>
 #include <map>
 
 #include "graphs.h"
@@ -255,16 +256,35 @@ API cuStreamAddCallback(void* stream, void (*function)(void*, int, void*), void*
     }, NodeKind::host);
 }
 
-API cuStreamGetAttribute(void*, int, void* value)
+constexpr size_t attribute_bytes = 64; // of the union CUstreamAttrValue
+
+API cuStreamGetAttribute(void* handle, int attribute, void* value)
 {
     ENTER(cuStreamGetAttribute);
-    return value ? success : invalid_value; // hints, of which none is kept
+    if (!value)
+        return invalid_value;
+    std::lock_guard<std::mutex> lock(stream_mutex);
+    StreamState* stream = find_stream(handle);
+    if (!stream)
+        return invalid_handle;
+    auto& kept = stream->attributes[attribute];
+    kept.resize(attribute_bytes);
+    memcpy(value, kept.data(), attribute_bytes);
+    return success;
 }
 
-API cuStreamSetAttribute(void*, int, const void* value)
+API cuStreamSetAttribute(void* handle, int attribute, const void* value)
 {
     ENTER(cuStreamSetAttribute);
-    return value ? success : invalid_value;
+    if (!value)
+        return invalid_value;
+    std::lock_guard<std::mutex> lock(stream_mutex);
+    StreamState* stream = find_stream(handle);
+    if (!stream)
+        return invalid_handle;
+    const char* bytes = static_cast<const char*>(value);
+    stream->attributes[attribute].assign(bytes, bytes + attribute_bytes);
+    return success;
 }
 
 API cuStreamCopyAttributes(void*, void*)

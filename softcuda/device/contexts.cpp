@@ -6,7 +6,8 @@
 
 namespace {
 
-std::map<int, size_t> limits = {{0, 1024}, {1, 1 << 20}, {2, 8 << 20}};
+std::map<int, size_t> limits = {{0, 1024}, {1, 1 << 20}, {2, 8 << 20}, {6, 0}}; // CU_LIMIT_STACK_SIZE and so on
+int cache_config = 0, bank_config = 1; // no preference; four-byte banks
 
 } // namespace
 
@@ -104,8 +105,6 @@ API cuCtxSetLimit(int limit, size_t value)
         ENTER(name); \
         return success; \
     }
-PREFERENCE(cuCtxSetCacheConfig, int)
-PREFERENCE(cuCtxSetSharedMemConfig, int)
 PREFERENCE(cuFuncSetCacheConfig, Function*, int)
 PREFERENCE(cuProfilerStart)
 PREFERENCE(cuProfilerStop)
@@ -113,14 +112,28 @@ PREFERENCE(cuProfilerStop)
 API cuCtxGetCacheConfig(int* config)
 {
     ENTER(cuCtxGetCacheConfig);
-    *config = 0;
+    *config = cache_config;
+    return success;
+}
+
+API cuCtxSetCacheConfig(int config)
+{
+    ENTER(cuCtxSetCacheConfig);
+    cache_config = config;
     return success;
 }
 
 API cuCtxGetSharedMemConfig(int* config)
 {
     ENTER(cuCtxGetSharedMemConfig);
-    *config = 1; // four-byte banks
+    *config = bank_config;
+    return success;
+}
+
+API cuCtxSetSharedMemConfig(int config)
+{
+    ENTER(cuCtxSetSharedMemConfig);
+    bank_config = config;
     return success;
 }
 

@@ -28,6 +28,20 @@ struct StreamClocks {
 };
 StreamClocks& clocks = *new StreamClocks;
 
+// A record of a whole context is done when all that was queued there up to a ticket is.
+struct ContextRecord {
+    const void* context;
+    uint64_t last;
+    std::shared_ptr<Record> record;
+};
+auto& context_records = *new std::vector<ContextRecord>;
+// What comes before all that is queued in a context from now on, in streams that are made later too.
+struct ContextWait {
+    std::shared_ptr<Record> record;
+    StreamClock clock;
+};
+auto& context_waits = *new std::map<const void*, ContextWait>;
+
 void set(StreamClock& clock, size_t slot, uint64_t tick)
 {
     if (clock.size() <= slot)
@@ -113,7 +127,25 @@ bool may_run(const StreamState& stream)
     });
 }
 
+// With the mutex held. The time of a record is that of the last operation before it, and not that of this look.
+void finish_context_records()
+{
+    const auto finish = [](const ContextRecord& each) {
+        std::chrono::steady_clock::time_point latest;
+        for (const auto& stream : streams)
+            if (stream->context == each.context) {
+                if (oldest(*stream) <= each.last)
+                    return false;
+                latest = std::max(latest, stream->ended);
+            }
+        each.record->time = latest;
+        return each.record->done = true;
+    };
+    context_records.erase(std::remove_if(context_records.begin(), context_records.end(), finish), context_records.end());
+}
+
 thread_local StreamState* present_stream = nullptr;
+thread_local std::chrono::steady_clock::time_point recorded; // by the present operation, where it records an event
 
 void run(StreamState& stream)
 {
@@ -131,10 +163,14 @@ void run(StreamState& stream)
         changed.notify_all();
         lock.unlock();
         present_operation = &next.operation;
+        recorded = {};
         next.work();
+        const auto ended = std::chrono::steady_clock::now();
         present_operation = nullptr;
         lock.lock();
+        stream.ended = recorded == decltype(recorded)() ? ended : recorded;
         stream.busy = false;
+        finish_context_records();
         changed.notify_all();
     }
 }
@@ -146,6 +182,39 @@ void host_knows(const StreamClock& clock)
 {
     join(clocks.host, clock);
     host_has_waited(clocks.host, std::all_of(streams.begin(), streams.end(), [](const auto& stream) { return idle(*stream); }));
+}
+
+int enqueue_in(StreamState* stream, Work work, NodeKind kind)
+{
+    if (!stream)
+        return invalid_handle;
+    if (stream->capture)
+        return add_to_capture(stream->capture, std::move(work), kind) ? success : capture_invalidated;
+    stream->queue.push_back({next_operation(*stream), kind, std::move(work)});
+    changed.notify_all();
+    return success;
+}
+
+// With the mutex held: what is queued in a stream from now on comes after a record.
+int let_wait(StreamState& stream, const std::shared_ptr<Record>& record, const StreamClock& clock)
+{
+    if (!stream.capture)
+        join(stream.clock, clock);
+    return enqueue_in(&stream, [record] {
+        std::unique_lock<std::mutex> lock(mutex);
+        if (present_stream)
+            present_stream->awaited = record.get();
+        changed.notify_all();
+        changed.wait(lock, [&] { return !record || record->done; });
+        if (present_stream)
+            present_stream->awaited = nullptr;
+    }, NodeKind::host);
+}
+
+// With the mutex held.
+bool is_capturing_in(const void* context)
+{
+    return std::any_of(streams.begin(), streams.end(), [&](const auto& stream) { return stream->context == context && stream->capture; });
 }
 
 } // namespace
@@ -183,6 +252,9 @@ StreamState& add_stream(bool is_default, bool non_blocking, int priority)
     streams.push_back(std::move(stream));
     StreamState& added = *streams.back();
     added.thread = std::thread([&added] { run(added); });
+    const auto wait = context_waits.find(added.context);
+    if (wait != context_waits.end())
+        let_wait(added, wait->second.record, wait->second.clock);
     return added;
 }
 
@@ -205,21 +277,6 @@ StreamState* find_stream(void* handle)
             return stream.get();
     return nullptr;
 }
-
-namespace {
-
-int enqueue_in(StreamState* stream, Work work, NodeKind kind)
-{
-    if (!stream)
-        return invalid_handle;
-    if (stream->capture)
-        return add_to_capture(stream->capture, std::move(work), kind) ? success : capture_invalidated;
-    stream->queue.push_back({next_operation(*stream), kind, std::move(work)});
-    changed.notify_all();
-    return success;
-}
-
-} // namespace
 
 int enqueue(void* handle, Work work, NodeKind kind)
 {
@@ -298,6 +355,7 @@ void end_streams_of(const void* context)
                     if (ending->busy)
                         stop_running_kernel();
                 }
+            finish_context_records();
             changed.notify_all();
         }
         if (!ending)
@@ -307,6 +365,7 @@ void end_streams_of(const void* context)
     forget_operations_of(context);
     std::lock_guard<std::mutex> lock(mutex);
     created.erase(context);
+    context_waits.erase(context);
 }
 
 } // namespace softcuda
@@ -385,17 +444,22 @@ API cuStreamWaitEvent(void* stream, EventState* event, unsigned)
         waiting->capture = event->capture;
         return success;
     }
-    if (!waiting->capture)
-        join(waiting->clock, event->clock);
-    return enqueue_in(waiting, [record = event->last] {
-        std::unique_lock<std::mutex> lock(mutex);
-        if (present_stream)
-            present_stream->awaited = record.get();
-        changed.notify_all();
-        changed.wait(lock, [&] { return !record || record->done; });
-        if (present_stream)
-            present_stream->awaited = nullptr;
-    }, NodeKind::host);
+    return let_wait(*waiting, event->last, event->clock);
+}
+
+API cuCtxWaitEvent(ContextState* context, EventState* event)
+{
+    ENTER(cuCtxWaitEvent);
+    if (!context || !event)
+        return context ? invalid_handle : invalid_context;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (is_capturing_in(context))
+        return capture_unsupported;
+    for (const auto& stream : streams)
+        if (stream->context == context)
+            let_wait(*stream, event->last, event->clock);
+    context_waits[context] = {event->last, event->clock};
+    return success;
 }
 
 API cuEventCreate(EventState** event, unsigned flags)
@@ -423,20 +487,37 @@ API cuEventRecord(EventState* event, void* stream)
     if (!event)
         return invalid_handle;
     std::lock_guard<std::mutex> lock(mutex);
-    StreamState* recorded = find_stream(stream);
-    if (!recorded)
+    StreamState* in = find_stream(stream);
+    if (!in)
         return invalid_handle;
-    event->capture = recorded->capture;
+    event->capture = in->capture;
     if (event->capture)
         return success;
     event->last = std::make_shared<Record>();
-    const int failed = enqueue_in(recorded, [record = event->last] {
+    const int failed = enqueue_in(in, [record = event->last] {
         std::lock_guard<std::mutex> lock(mutex);
-        record->time = std::chrono::steady_clock::now();
+        recorded = record->time = std::chrono::steady_clock::now();
         record->done = true;
     }, NodeKind::host);
-    event->clock = recorded->clock;
+    event->clock = in->clock;
     return failed;
+}
+
+API cuCtxRecordEvent(ContextState* context, EventState* event)
+{
+    ENTER(cuCtxRecordEvent);
+    if (!context || !event)
+        return context ? invalid_handle : invalid_context;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (is_capturing_in(context))
+        return capture_unsupported;
+    event->capture = 0;
+    event->last = std::make_shared<Record>();
+    event->clock = clocks.queued[context];
+    context_records.push_back({context, tickets, event->last});
+    finish_context_records();
+    changed.notify_all();
+    return success;
 }
 
 API cuEventRecordWithFlags(EventState* event, void* stream, unsigned) { return cuEventRecord(event, stream); }

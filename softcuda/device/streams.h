@@ -4,10 +4,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "races/stream_races.h"
 
@@ -39,6 +41,8 @@ struct StreamState {
     std::deque<Queued> queue;
     size_t slot = 0; // its place in clocks
     StreamClock clock;     // what comes before the next operation that is queued here
+    std::chrono::steady_clock::time_point ended; // when its last operation did
+    std::map<int, std::vector<char>> attributes; // hints, kept for who asks
     std::thread thread;
 };
 

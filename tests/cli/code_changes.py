@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from warpwatch.cli.json_file import JsonFile
 from warpwatch.compare.code_difference import (
     BuildChange,
     CodeDifference,
@@ -50,3 +52,10 @@ def difference(*builds: BuildChange, revision: str = "HEAD") -> CodeDifference:
         counts={"sm_90": {State.DIFFERENT: len(builds)}},
         builds=builds,
     )
+
+
+def write(path: Path, code: CodeDifference) -> None:
+    """Write the JSON of ``warpwatch diff``."""
+    file = JsonFile(str(path))
+    file.code = code
+    file.end(0)

@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from tests.cli.code_changes import difference
+from tests.cli.code_changes import difference, write
 from tests.cli.command import arguments, git
 from tests.project import ROOT
 from tests.stranger import environment, made_by_init, run_command
@@ -229,7 +228,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         if timing:
             job.file("bench.json").write_bytes(read_content(saved, LARGEST))
         if "diff" in command:
-            job.file("diff.json").write_bytes(msgspec.json.encode(difference()))
+            write(job.file("diff.json"), difference())
         return int(timing), "1 failed"
 
     monkeypatch.setattr(ci, "_run", run)

@@ -19,6 +19,7 @@ from warpwatch.cli.options import revisions
 from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA, BuildChange, CodeDifference
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
+from warpwatch.report.document import Document
 
 BUILD = "-128-float32"
 COMMIT = ("commit", "-q", "-m", "a state")
@@ -162,7 +163,8 @@ def found(repository: Path) -> Found:
     written = [repository / name for name in ("table.md", "all.json")]
     files = ("--markdown", str(written[0]), "--json", str(written[1]))
     done = diff(repository, "--fail-on", "spills,registers,occupancy", *files)
-    document = msgspec.json.decode(written[1].read_bytes(), type=CodeDifference)
+    document = msgspec.json.decode(written[1].read_bytes(), type=Document).code
+    assert document is not None
     return Found(done=done, json=document, markdown=written[0].read_text())
 
 

@@ -114,7 +114,7 @@ def time_twice(case: Case, image: Path) -> list[float]:
     """In the worker: prepare a case, take samples, and compare its last result."""
     sampling.prepare(case, image, cold=False)
     times = [sampling.sample("warm")[0] for _ in range(5)]
-    sampling.finish(None)
+    sampling.finish("warm")
     return times
 
 

@@ -156,8 +156,9 @@ SERIAL = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
 
 def test_an_evaluation_says_what_was_launched_and_that_it_is_right() -> None:
-    trial, problems, first = evaluate(Host(), SERIAL, compile_build(SERIAL.build, None).path, "again", launches=3)
-    assert problems == []
+    evaluated = evaluate(Host(), SERIAL, compile_build(SERIAL.build, None).path, "again", launches=3)
+    trial, first = evaluated.trial, evaluated.first
+    assert (evaluated.faults, evaluated.remark) == ([], "")
     assert (trial.launches, trial.left_out) == (3, "")
     assert len(trial.draws) > 1
     (right,) = trial.draws[0].right.values()
@@ -167,7 +168,7 @@ def test_an_evaluation_says_what_was_launched_and_that_it_is_right() -> None:
 def test_an_evaluation_describes_the_first_wrong_launch(tmp_path: Path) -> None:
     source = ROOT / "kernels/matmul/serial.cpp"
     image = compile_planted(tmp_path, source, "c_row[col] = 0;", LATE, SERIAL.build.all_macros)
-    _, (fault,), _ = evaluate(Host(), SERIAL, image.path, "again", launches=3, further=False)
+    (fault,) = evaluate(Host(), SERIAL, image.path, "again", launches=3, further=False).faults
     assert fault.startswith(f"{SERIAL.id} is wrong in ")
     assert "right in launch 1, wrong in launch 2 of 3" in fault
     assert fault.endswith("again     again")

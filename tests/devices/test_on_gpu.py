@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.on_gpu import FAMILIES
+from tests.outside import FAMILIES as OUTSIDE
+from tests.outside import HONEST, WRONG, changing
 from tests.project import ROOT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import random_inputs
@@ -45,7 +47,7 @@ def prepare(case: Case, image: Path) -> float:
     """In the worker: check a case as a benchmark does before it takes times, and take a few. Returns their median."""
     sampling.prepare(case, image, cold=False)
     times = [sampling.sample("warm")[0] for _ in range(5)]
-    sampling.finish(None)
+    sampling.finish("warm")
     return statistics.median(times)
 
 
@@ -100,6 +102,33 @@ def test_a_call_whose_time_would_mean_nothing_is_named(
     assert run(worker, device, case).damage == (said,)
     with pytest.raises(WrongResult, match=said):
         measure(worker, device, case)
+
+
+@pytest.fixture(scope="module")
+def outside(worker: Worker, device: DeviceInfo) -> Iterator[Worker]:
+    """Give a process for the calls of tests.outside, which softcuda runs too (tests/timing/test_outside.py)."""
+    worker.stop()
+    outside = Worker(load_project(ROOT, "tests.outside"), Settings(kind="gpu", ordinal=device.ordinal))
+    yield outside
+    outside.stop()
+
+
+@pytest.mark.parametrize("function", [*HONEST, changing])
+def test_honest_calls_have_times_on_a_gpu_too(
+    outside: Worker, device: DeviceInfo, function: Callable[..., object]
+) -> None:
+    case = find_case(OUTSIDE, f"duplicate-{function.__name__}-vendor-100000-float32")
+    assert 0 < measure(outside, device, case) < 1e-2
+    assert run(outside, device, case).damage == ()
+
+
+@pytest.mark.parametrize("function", WRONG)
+def test_work_outside_the_launch_is_wrong_on_a_gpu_too(
+    outside: Worker, device: DeviceInfo, function: Callable[..., object]
+) -> None:
+    case = find_case(OUTSIDE, f"duplicate-{function.__name__}-vendor-100000-float32")
+    with pytest.raises(WrongResult, match=f"duplicate-{function.__name__}"):
+        measure(outside, device, case)
 
 
 def test_a_call_that_queues_nothing_is_wrong(worker: Worker, device: DeviceInfo) -> None:

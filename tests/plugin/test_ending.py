@@ -173,3 +173,12 @@ def test_a_run_whose_tests_were_all_skipped_says_so_last(monkeypatch: pytest.Mon
     (words,) = concluded(monkeypatch, skipped=[object(), object()])
     assert words.startswith("NOTHING WAS TESTED: all 2 tests were skipped")
     assert concluded(monkeypatch, skipped=[object()], passed=[object()]) == []
+
+
+def test_a_remark_on_several_cases_is_a_line() -> None:
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("a-1", {"remarks": ("is odd", "leaks")}),
+        ("b-1", {}),
+        ("b-2", {"remarks": ("is odd",)}),
+    ]
+    assert ending._remarks(cases) == ["a-1 and 1 more: is odd", "a-1: leaks"]

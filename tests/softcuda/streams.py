@@ -26,7 +26,47 @@ from pycuda import driver
 from pycuda.compiler import compile as compile_source
 
 PER_THREAD = 2  # CU_STREAM_PER_THREAD
+NOT_READY = 600  # CUDA_ERROR_NOT_READY
 HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Event:
+    """An event of the driver, whose handle is known: PyCUDA keeps those of its own to itself."""
+
+    def __init__(self) -> None:
+        self._cuda, self.handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        self._call("cuEventCreate", ctypes.byref(self.handle), 0)
+
+    def record(self, stream: Any) -> Event:
+        self._call("cuEventRecord", self.handle, ctypes.c_void_p(stream.handle))
+        return self
+
+    def record_context(self) -> Event:
+        self._call("cuCtxRecordEvent", _context(), self.handle)
+        return self
+
+    def query(self) -> bool:
+        code = self._cuda.cuEventQuery(self.handle)
+        assert code in (0, NOT_READY)
+        return bool(code == 0)
+
+    def synchronize(self) -> None:
+        self._call("cuEventSynchronize", self.handle)
+
+    def seconds_since(self, start: Event) -> float:
+        milliseconds = ctypes.c_float()
+        self._call("cuEventElapsedTime", ctypes.byref(milliseconds), start.handle, self.handle)
+        return milliseconds.value / 1e3
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self._cuda, name)(*arguments)
+        assert code == 0, f"{name} failed: {code}"
+
+
+def _context() -> ctypes.c_void_p:
+    context = ctypes.c_void_p()
+    ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(context))
+    return context
 
 
 class Device:
@@ -46,7 +86,7 @@ class Device:
 
     def words(self) -> dict[str, Any]:
         """Return what the text of a case may name."""
-        return {name: getattr(self, name) for name in dir(self) if not name.startswith("_")}
+        return {name: getattr(self, name) for name in dir(self) if not name.startswith("_")} | {"Event": Event}
 
     def stream(self) -> Any:
         return driver.Stream(1)
@@ -140,7 +180,18 @@ class Device:
         return event.record(*stream) if stream else event
 
     def wait(self, stream: Any, event: Any) -> None:
-        stream.wait_for_event(event)
+        if isinstance(event, Event):
+            self._call("cuStreamWaitEvent", ctypes.c_void_p(stream.handle), event.handle, 0)
+        else:
+            stream.wait_for_event(event)
+
+    def context_event(self) -> Any:
+        """Return an event that comes after all that is queued in the context."""
+        return Event().record_context()
+
+    def let_context_wait(self, stream: Any) -> None:
+        """Let all that is queued from now on come after what a stream was given."""
+        self._call("cuCtxWaitEvent", _context(), Event().record(stream).handle)
 
     def wait_for_all(self) -> None:
         driver.Context.synchronize()

@@ -32,6 +32,8 @@ WRONG = {
     "an event that was never recorded": "write(a, p); wait(b, event()); copy(b, q, p)",
     "an event recorded anew elsewhere": "write(a, p); e = event(a); e.record(c); wait(b, e); copy(b, q, p)",
     "the second of three does not wait": "write(a, p); e = event(b); wait(b, event(a)); wait(c, e); copy(c, q, p)",
+    "an event of the context recorded before the write": "e = context_event(); write(a, p); wait(b, e); copy(b, q, p)",
+    "the context waits for another stream": "write(a, p); let_context_wait(c); copy(b, q, p)",
     # The host waits.
     "the host waits for another stream": "write(a, p); c.synchronize(); copy(b, q, p)",
     "the host waits for one of two that were queued": "write(a, p); copy(b, q, p); a.synchronize()",
@@ -79,6 +81,15 @@ RIGHT = {
     "three streams in a row": "write(a, p); wait(b, event(a)); wait(c, event(b)); copy(c, q, p)",
     "two streams hand it to and fro": "for _ in range(20): "
     "write(a, p); wait(b, event(a)); copy(b, q, p); wait(a, event(b))",
+    "an event of the context after the write": "write(a, p); e = context_event(); wait(b, e); copy(b, q, p)",
+    "the context waits for the writer": "write(a, p); let_context_wait(a); copy(b, q, p)",
+    "a stream made after the context waits": "write(a, p); let_context_wait(a); copy(stream(), q, p)",
+    "an event of the context comes after all streams": "going = []; host(b, lambda: until(lambda: going))\n"
+    "write(a, p); e = context_event(); a.synchronize(); assert not e.query(); going.append(1); until(e.query)",
+    "an event of the context is not later than the last stream": "write(a, p); s = Event().record(a)\n"
+    "e = context_event(); e.synchronize(); assert e.seconds_since(s) == 0",
+    "what is queued after an event of the context does not delay it": "e, going = context_event(), []\n"
+    "host(b, lambda: until(lambda: going)); assert e.query(); going.append(1)",
     # The host waits.
     "the host waits for the stream": "write(a, p); a.synchronize(); copy(b, q, p)",
     "the host waits for the context": "write(a, p); wait_for_all(); copy(b, q, p)",

@@ -47,12 +47,12 @@ class Made:
         self.calls: list[tuple[str, bool, bool]] = []
         self.failure, self.held, self.go = failure, held, threading.Event()
 
-    def __call__(self, case: Case, reference: bool) -> Material:
+    def __call__(self, case: Case, reference: bool) -> tuple[Material, ...]:
         assert case not in self.held or self.go.wait(10)
         self.calls.append((case.id, reference, threading.current_thread() is not threading.main_thread()))
         if self.failure:
             raise self.failure
-        return Material(inputs={})
+        return (Material(seed=1, inputs={}),)
 
     def go_soon(self) -> None:
         threading.Timer(0.1, self.go.set).start()
@@ -305,7 +305,7 @@ def test_a_kernel_is_checked_with_what_was_made_ahead(worker: Worker) -> None:
     prepare(worker, LARGE)
     assert not worker.call(is_begun)
     worker.call(sampling.sample, "warm")
-    worker.call(sampling.finish, None)
+    worker.call(sampling.finish, "warm")
 
 
 def say_gpu_clock() -> None:
@@ -327,9 +327,9 @@ def test_nothing_begins_beside_a_kernel_that_prints(worker: Worker) -> None:
 def begin_slowly() -> None:
     """Begin as on a GPU with something that takes a moment."""
 
-    def make(case: Case, reference: bool) -> Material:
+    def make(case: Case, reference: bool) -> tuple[Material, ...]:
         time.sleep(0.5)
-        return Material(inputs={})
+        return (Material(seed=1, inputs={}),)
 
     sampling.state.inputs.make = make
     begin_as_on_a_gpu()

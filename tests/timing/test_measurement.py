@@ -112,7 +112,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Measured]:
 
     def make(scatter: float, fewest: int, most: int) -> Measured:
         noise, clock = random.Random(3), count()
-        monkeypatch.setattr(sampling, "sample", lambda kind: (1e-3 * noise.gauss(1, scatter), 0))
+        monkeypatch.setattr(sampling, "_next_sample", lambda kind: (1e-3 * noise.gauss(1, scatter), 0))
         monkeypatch.setattr("time.perf_counter", lambda: next(clock) * sampling.CALL_SECONDS / 9.5)
         kernel, facts = kernel_that(lambda function, *args: function(*args)), {"hold_timeouts": 0}
         return Measured(kernel=kernel, case=CASE, kind="cold", facts=facts, fewest=fewest, most=most)
@@ -175,7 +175,7 @@ def test_the_first_samples_count_where_the_gpu_was_warmed_up(
         observers.begin: None,
         observers.end: {},
     }
-    monkeypatch.setattr(sampling, "sample", lambda kind: (1e-3 * next(numbers), 2))
+    monkeypatch.setattr(sampling, "_next_sample", lambda kind: (1e-3 * next(numbers), 2))
 
     def call(function: Callable[..., Any], *arguments: Any) -> Any:
         return answers[function] if function in answers else function(*arguments)

@@ -113,8 +113,11 @@ class SetUp:
         "GetMPSComputeRunningProcesses": [],
         "GetPersistenceMode": 1,
         "GetEccMode": [1, 1],
+        "GetApplicationsClock": 1980,
+        "GetDefaultApplicationsClock": 1980,
         "GetDisplayActive": 0,
     }
+    NVML_CLOCK_SM = 1
 
     def __init__(self, **settings: Any) -> None:
         self.settings = self.QUIET | settings
@@ -122,7 +125,7 @@ class SetUp:
     def __getattr__(self, name: str) -> Any:
         answer = self.settings[name.removeprefix("nvmlDevice")]
 
-        def tell(handle: object) -> Any:
+        def tell(handle: object, *which: int) -> Any:
             if isinstance(answer, type):
                 raise answer
             return answer
@@ -142,6 +145,7 @@ def test_a_gpu_set_up_for_times_has_no_remarks() -> None:
         ({"GetMPSComputeRunningProcesses": [1]}, "through MPS"),
         ({"GetPersistenceMode": 0}, "persistence mode is off"),
         ({"GetEccMode": [0, 0]}, "ECC is off"),
+        ({"GetApplicationsClock": 1200}, "application clocks are not the default ones"),
         ({"GetDisplayActive": 1}, "a display is attached"),
     ],
 )

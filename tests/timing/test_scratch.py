@@ -8,15 +8,14 @@ from typing import cast
 import pytest
 
 from warpwatch.devices.runner import Loaded
-from warpwatch.timing.checks import are_right, state_of
-from warpwatch.timing.inputs import Shared
+from warpwatch.timing.checks import wrote_nothing_else
+from warpwatch.timing.inputs import InputSet
 
 
 @pytest.mark.parametrize("overrun", ["", "wrote past the end of parts"])
-def test_results_that_are_known_are_right_where_scratch_is_unharmed(overrun: str) -> None:
-    case = SimpleNamespace(family=SimpleNamespace(prints=None))
+def test_scratch_is_unharmed_where_nothing_was_written_beside_it(overrun: str) -> None:
     parts = SimpleNamespace(overrun=lambda: overrun)
-    loaded = cast("Loaded", SimpleNamespace(case=case, own={"parts": parts}, results=(), inputs=()))
-    ((fingerprint, _),) = state_of([loaded])
-    shared = Shared(key=(), copies=(), digests=(), rows=None)
-    assert are_right([loaded], shared, [fingerprint]) is not bool(overrun)
+    loaded = cast("Loaded", SimpleNamespace(own={"parts": parts}, results=()))
+    given = InputSet(seed=1, digests=(7,), rows=None)
+    assert wrote_nothing_else(loaded, [7], given) is not bool(overrun)
+    assert not wrote_nothing_else(loaded, [8], given)

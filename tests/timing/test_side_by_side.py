@@ -170,6 +170,7 @@ def turns(scatter: float, monkeypatch: pytest.MonkeyPatch, plan: Plan = PLAN) ->
 
     monkeypatch.setattr(sampling, "sample_of", sample_of)
     monkeypatch.setattr(sampling, "timer_of", lambda kind: None)
+    monkeypatch.setattr(sampling, "prove", lambda blaming: True)
     pairs = side_by_side._take(cast("Any", [("old", "new")]), plan)
     assert len(taken) == 4 * (len(pairs.old) // 2)
     return len(pairs.old) // 2
@@ -204,7 +205,7 @@ def test_what_took_the_last_sample_on_each_copy_is_known_in_order(monkeypatch: p
     state, case = sampling.State(), SimpleNamespace(family=SimpleNamespace(prints=None))
     monkeypatch.setattr(sampling, "state", state)
     old, new = (SimpleNamespace(case=case, start=None, restore=None) for _ in range(2))
-    timer = cast("Any", SimpleNamespace(timeouts=0, sample=lambda start, restore: 1e-6))
+    timer = cast("Any", SimpleNamespace(timeouts=0, is_cold=False, sample=lambda start, restore, after: 1e-6))
     for side, copy in ((old, 0), (new, 1), (new, 0), (old, 2), (new, 1)):
         sampling.sample_of(cast("Any", side), copy, timer)
     assert [*cast("dict[int, Any]", state.launched).items()] == [(0, new), (2, old), (1, new)]
@@ -245,7 +246,9 @@ def test_the_wait_that_is_found_slows_as_much_as_is_wanted(
     gpu = Gpu(share)
     monkeypatch.setattr(side_by_side, "gpu", lambda: gpu)
     monkeypatch.setattr(side_by_side, "_take", gpu.take)
-    old, new = (SimpleNamespace(function=name, case=SimpleNamespace(launch=None)) for name in ("old", "new"))
+    old, new = (
+        SimpleNamespace(function=name, case=SimpleNamespace(launch=None), variables=None) for name in ("old", "new")
+    )
     plan = Plan(kind="warm", swap=False, check=False, seconds=0.1, warm_up=0.1)
     cycles = side_by_side._delay([(old, new)], plan, Delay(wanted))  # type: ignore[list-item]
     assert gpu.waits == {"old": 0, "new": cycles}

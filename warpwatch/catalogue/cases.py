@@ -204,6 +204,18 @@ class Case:
         return max(self.work.operations, self.work.bytes / 4, 16 * threads)
 
     @property
+    def deterministic(self) -> bool | None:
+        """True where the same bits are required, False where they may differ, None where nothing is said."""
+        own = self.variant.deterministic
+        return self.family.deterministic if own is None else own
+
+    @property
+    def same_for(self) -> tuple[str, ...]:
+        """The sizes whose value changes no bit of the rows that a smaller and a larger result both have."""
+        own = self.variant.same_for
+        return self.family.same_for if own is None else own
+
+    @property
     def fallback(self) -> str:
         """The slower branch that the kernel takes, in words; empty where it takes none."""
         return self.value(self.variant.fallback or "")  # type: ignore[no-any-return]

@@ -56,6 +56,9 @@ class Family:
       (warpwatch/catalogue/tolerance.py);
     - ``exact``: whole numbers stay exact in every order of operations, so that results of small ones can be compared to
       the bit;
+    - ``deterministic``: True where launches on the same inputs must give the same bits, False where they may differ;
+      left out: a difference within the tolerance is a remark;
+    - ``same_for``: sizes whose value changes no bit of the rows that a smaller and a larger result both have;
     - ``draw``: ``rng``, ``exact`` -> inputs by name, where uniform random numbers will not do;
     - ``work``: -> Work; left out: each array is moved once;
     - ``tests``, ``benchmarks``: shapes that are tested and timed, the latter also for each element type;
@@ -79,6 +82,8 @@ class Family:
     scalars: Mapping[str, Scalar] = field(default_factory=dict)
     tolerance: Rule | Mapping[str, Rule] | Callable[..., Any] = Exact()  # noqa: RUF009  # frozen
     exact: bool = False
+    deterministic: bool | None = None
+    same_for: tuple[str, ...] = ()
     draw: Callable[..., Mapping[str, Any]] | None = None
     work: Callable[..., Work] | None = None
     benchmarks: Benchmarks = ()

@@ -20,7 +20,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array, DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage
-from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, given_of
+from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, first_fault, given_of
 from warpwatch.catalogue.declaration import LARGEST_SIZE, Family, arrays_of, is_drawn_by_run
 from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, no_word, numpy_type, unit_roundoff, wide, word_of
 from warpwatch.catalogue.expected import Expected, compute, expected, result_checks, rule_of
@@ -28,6 +28,7 @@ from warpwatch.catalogue.inputs import exact_inputs, own_inputs, random_inputs
 from warpwatch.catalogue.launches import Capability, Step, Work
 from warpwatch.catalogue.named_arguments import asked_for, call
 from warpwatch.catalogue.names import BadCase, size_name
+from warpwatch.catalogue.same_for import first_part, smaller_shapes
 from warpwatch.catalogue.tolerance import DotError, Rule
 from warpwatch.catalogue.variants import Variant
 
@@ -262,6 +263,72 @@ def _work_on(family: Family, shape: Shape, dtype: str) -> Checks:
     if (seconds := call(family.serial_seconds, family.given(shape, "none"))) > 0:
         rate = work.operations / seconds
         yield rate <= CORE, f"{done}, {rate:.1e} a second for one core by serial_seconds; none does {CORE:.0e}"
+
+
+def _deterministic(declared: Family | Variant) -> Checks:
+    yield (
+        declared.deterministic is None or isinstance(declared.deterministic, bool),
+        f"is {declared.deterministic!r}: give True where the same bits are required, False where they may differ",
+    )
+
+
+def _same_for(family: Family, variant: Variant | None = None) -> Checks:
+    """Check the sizes of ``same_for``: results have to grow along each, and nothing may shrink."""
+    given = family.same_for if variant is None else variant.same_for
+    if given is None:
+        return
+    yield isinstance(given, tuple), f"is {given!r}: give a tuple of sizes, such as ({family.sizes[0]!r},)"
+    for size in given:
+        yield size in family.sizes, f"has {size!r}, which is not a size; there are {', '.join(family.sizes)}"
+        pair = _of_two_sizes(family, size)
+        yield pair, f"has {size!r}, of which no tested shape has a smaller valid value: test a shape with more of it"
+        if pair:
+            yield from _within(f"has {size!r},", _growth(family, *pair))
+
+
+def _of_two_sizes(family: Family, size: str) -> tuple[Shape, Shape] | None:
+    """Return the smallest tested shape of which there is one with less of a size, and that one; None without any."""
+    dtype = next(iter(types(family)), NONE)
+    shapes = sorted(family.tests, key=lambda shape: sum(array.size for array in arrays_of(family, shape, dtype)))
+    pairs = ((shape, smaller) for shape in shapes for smaller in smaller_shapes(family, shape, size))
+    return next(pairs, None)
+
+
+def _growth(family: Family, shape: Shape, smaller: Shape) -> Checks:
+    arrays, others = (arrays_of(family, each, next(iter(types(family)), NONE)) for each in (shape, smaller))
+    grows = False
+    for array, other in zip(arrays, others, strict=True):
+        yield not array.is_drawn, f"but {array.name} has its shape from `draw`: declare the shape"
+        is_part = len(array.shape) == len(other.shape) and all(map(int.__ge__, array.shape, other.shape))
+        yield is_part, f"but {array.name} is {array.shape} for {size_name(shape)} and {other.shape} for less of it"
+        grows = grows or (array.is_result and array.shape != other.shape)
+    yield (
+        grows,
+        "along which no result grows: name sizes that the first rows of a result do not depend on",
+    )
+
+
+def _same_results(family: Family) -> Checks:
+    """Check on small numbers that the reference itself does not depend on the sizes of ``same_for``."""
+    own = chain.from_iterable(variant.same_for or () for variant in family.variants)
+    for size in dict.fromkeys((*family.same_for, *own)):
+        pair = _of_two_sizes(family, size) if size in family.sizes else None
+        if pair and not first_fault(_growth(family, *pair)):
+            case, less = (case_of(family, shape, types(family)[0]) for shape in pair)
+            inputs = random_inputs(case, 0)
+            parts = {array.name: first_part(inputs[array.name], array.shape) for array in less.inputs}
+            whole, part = expected(case, inputs), expected(less, parts)
+            for array in less.results:
+                right, bound = part[array.name].reference, np.broadcast_to(part[array.name].bound, array.shape)
+                other = first_part(whole[array.name].reference, array.shape)
+                same = np.array_equal(other, right)
+                if right.dtype.kind in "fc":
+                    same = bool((np.abs(other - right) <= bound).all())
+                yield (
+                    same,
+                    f"has {size!r}, but the reference gives another {array.name} for {less.shape_name} than the first "
+                    f"rows of that for {case.shape_name}: leave {size!r} out",
+                )
 
 
 def _draw(family: Family) -> Checks:
@@ -659,11 +726,17 @@ FAMILY_RULES: Mapping[str, Callable[[Family], Checks]] = {
     "benchmarks": _benchmarks,
     "arrays": _arrays,
     "draw": _draw,
+    "deterministic": _deterministic,
+    "same_for": _same_for,
     "serial_seconds": _serial_seconds,
     "work": _work,
 }
 # Those that let the reference compute, which may take long, or end the process.
-COMPUTED_RULES: Mapping[str, Callable[[Family], Checks]] = {"reference": _reference, "tolerance": _tolerance}
+COMPUTED_RULES: Mapping[str, Callable[[Family], Checks]] = {
+    "reference": _reference,
+    "tolerance": _tolerance,
+    "same_for": _same_results,
+}
 VARIANT_RULES: Mapping[str, Callable[[Family, Variant], Checks]] = {
     "name": lambda family, variant: _name(variant),
     "call": _call,
@@ -676,6 +749,8 @@ VARIANT_RULES: Mapping[str, Callable[[Family, Variant], Checks]] = {
     "needs": _needs,
     "x": _axes,
     "benchmarks": _benchmarks,
+    "deterministic": lambda family, variant: _deterministic(variant),
+    "same_for": _same_for,
     "work": _own_work,
     "threads": _each_case(partial(_pair, "threads")),
     "tile": _each_case(partial(_pair, "tile")),

@@ -130,6 +130,7 @@ class Variant:
     - ``fallback``: -> in words, a slower branch that the kernel takes, or an empty text. Saved runs and tables repeat
       it;
     - ``benchmarks``: shapes that are timed instead of the family's;
+    - ``deterministic``, ``same_for``: where they are not the family's;
     - ``owner``: ``index`` of an element -> its owner, where x and y do not give it;
     - ``order``: ``tile`` (x, y), ``tiles`` (x, y) -> number of the block that computes the tile, counted along x, then
       y, then z, where that is not the block of the same index;
@@ -164,6 +165,8 @@ class Variant:
     threads: Callable[..., tuple[int, int]] | None = None
     tile: Callable[..., tuple[int, int]] | None = None
     benchmarks: Benchmarks | None = None
+    deterministic: bool | None = None
+    same_for: tuple[str, ...] | None = None
     macros: Callable[..., Mapping[str, Macro]] | None = None
     fixed_blocks: bool = False
     takes: Callable[..., bool] | None = None

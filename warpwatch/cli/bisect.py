@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
+from warpwatch.cli.json_file import JsonFile, add_json
 from warpwatch.cli.options import add_arch, add_device, case_ids, completed, few, kernel_case, progress
 from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import load_in_background
@@ -28,6 +31,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.explain.explanation import code_of, explain
+from warpwatch.report.document import BisectionEntry, CommitEntry, SlowerRange, Step, cause_of, comparison_of
 from warpwatch.report.tables import line
 from warpwatch.revision.commit import (
     UNSHALLOW,
@@ -62,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--warm-cache", action="store_true", help="leave L2 as it is between samples")
     add_arch(parser)
     add_device(parser)
+    add_json(parser)
 
 
 def run(
@@ -73,11 +78,14 @@ def run(
     warm_cache: bool,
     arch: str,
     device: str,
+    json: JsonFile | None = None,
 ) -> int:
     """Find the commits that made cases slower; returns the exit status: 0 where each slowdown has its commits.
 
     Raises BadCase, BadRevision, BadRun, NoCompiler or DeviceError.
     """
+    json = json or JsonFile()
+    json.root = project.root
     *names, span = [*names, _range_of_history(project, names[0])] if from_history else names
     if not names or ".." not in span:
         raise BadRevision("give one case or several, then GOOD..BAD; `warpwatch list` shows the cases")
@@ -91,7 +99,9 @@ def run(
         good = True
         for history in build_all(project, cases, commits, target):
             measurer = functools.partial(measure, history, worker, cold=not warm_cache)
-            good &= _bisect_case(history, commits, target, None if why_not else measurer, why_not)
+            result = _bisect_case(history, commits, target, None if why_not else measurer, why_not)
+            json.bisections[history.case.id] = result
+            good &= bool(result.steps) and not result.note
         return int(not good)
     finally:
         worker.stop()
@@ -365,38 +375,48 @@ def _pair(case: Case, old: CommitCase, new: CommitCase, worker: Worker, cold: bo
 
 def _bisect_case(
     history: CaseHistory, commits: Sequence[Commit], target: Target, measurer: Measure | None, why_not: str
-) -> bool:
-    """Report on one case; returns whether commits were found that made it slower."""
+) -> BisectionEntry:
+    """Report on one case; returns the same for programs."""
     codes, why = history.stretches, history.why
+    entry = BisectionEntry(commits=len(commits), codes=len(codes), unusable=dict(why))
     unused = [f"; {len(why)} of {len(commits)} cannot be used, such as {name[:12]}: {why[name]}" for name in why]
     many = f"{len(codes)} different machine code{'s' * (len(codes) != 1)} or launches"
     print(f"{history.case.id}: {len(commits)} commits, {many}{''.join(unused[:1])}")
     if drawn := [commit for code in codes for commit in code.drawn]:
+        entry = structs.replace(entry, drawn=tuple(commit.id for commit in drawn))
         print(
             f"  inputs are drawn in another way since {_named(drawn)}: all were, or would be, timed on today's inputs"
         )
     if len(codes) < 2:
         none = "no commit changed its machine code, launches or arguments"
         print(f"  {none}, so none of them changed what the kernel costs")
-        return False
+        return structs.replace(entry, note=none)
     if measurer is None:
         print(f"  {why_not}; these commits changed its machine code or launches:")
-        for i in range(1, len(codes)):
-            _print_step(codes, (i - 1, i), target)
-        return False
+        steps = tuple(_print_step(codes, (i - 1, i), target) for i in range(1, len(codes)))
+        return structs.replace(entry, steps=steps, note=why_not)
     begin = time.monotonic()
     result = search(len(codes), measurer)
-    _print_result(codes, result, target)
+    entry = _print_result(codes, result, target, entry)
     print(f"  {time.monotonic() - begin:.0f} s on the GPU")
-    return bool(result.steps)
+    return entry
 
 
-def _print_result(codes: Sequence[Stretch], result: Bisection, target: Target) -> None:
+UNTRIED = BisectionEntry(commits=0, codes=0, unusable={})
+
+
+def _print_result(
+    codes: Sequence[Stretch], result: Bisection, target: Target, entry: BisectionEntry = UNTRIED
+) -> BisectionEntry:
+    """Print what a search has found, and return ``entry`` with it."""
     for code, reason in result.unusable.items():
         print(f"  {codes[code].commits[0].id[:12]} cannot be measured: {reason}")
+    wrong = {codes[code].commits[0].id: reason for code, reason in result.unusable.items()}
+    entry = structs.replace(entry, unusable={**entry.unusable, **wrong})
     if result.ends is None:
-        print("  fewer than two of the machine codes can be measured")
-        return
+        none = "fewer than two of the machine codes can be measured"
+        print(f"  {none}")
+        return structs.replace(entry, note=none)
     first, last = codes[result.first].commits[0], codes[result.last].commits[-1]
     print(f"  {first.id[:12]}..{last.id[:12]}: {line(result.ends)}")
     if result.ends.verdict == Verdict.UNSURE:
@@ -404,25 +424,46 @@ def _print_result(codes: Sequence[Stretch], result: Bisection, target: Target) -
     elif result.ends.verdict != Verdict.SLOWER:
         print("  so there is no slowdown in this range to look for")
     several = len(result.steps) + len(result.ranges) > 1
+    steps, ranges = [], []
     for step, decision in sorted(result.steps.items()):
-        share = 100 * math.log(decision.ratio) / math.log(result.ends.ratio) if several else 0.0
-        _print_step(codes, step, target, f"{line(decision)}{f', {share:.0f} % of the slowdown' * several}")
+        share = math.log(decision.ratio) / math.log(result.ends.ratio) if several else None
+        steps.append(_print_step(codes, step, target, decision, share))
     for (i, j), decision in sorted(result.ranges.items()):
-        print(f"  {codes[i].commits[-1].id[:12]}..{codes[j].commits[0].id[:12]}: {line(decision)}")
+        one, other = codes[i].commits[-1].id, codes[j].commits[0].id
+        ranges.append(SlowerRange(first=one, last=other, comparison=comparison_of(decision)))
+        print(f"  {one[:12]}..{other[:12]}: {line(decision)}")
         print("      in parts: none of the commits between was called slower by itself")
+    return structs.replace(entry, ends=comparison_of(result.ends), steps=tuple(steps), ranges=tuple(ranges))
 
 
-def _print_step(codes: Sequence[Stretch], step: Range, target: Target, decision: str = "") -> None:
-    """Print a step between two stretches. ``decision``: by how much the later is slower, where that is known."""
+def _print_step(
+    codes: Sequence[Stretch], step: Range, target: Target, decision: Decision | None = None, share: float | None = None
+) -> Step:
+    """Print a step between two stretches, and return it.
+
+    ``decision``: by how much the later is slower, where that is known; ``share``: of the whole slowdown.
+    """
     old, new = codes[step[0]], codes[step[1]]
     between = [commit for code in codes[step[0] + 1 : step[1]] for commit in code.commits]
     print(f"  {new.commits[0]}")
     explanation = explain(code_of(old.built), code_of(new.built), target.arch, Verdict.SLOWER)
     if decision:
-        print(f"      {decision}")
-    print(f"      {explanation.sentence if decision else explanation.summary}")
+        print(f"      {line(decision)}{'' if share is None else f', {100 * share:.0f} % of the slowdown'}")
+    sentence = explanation.sentence if decision else explanation.summary
+    print(f"      {sentence}")
     if possible := [*between, *new.skipped]:
         print(f"      or one of the commits before it that cannot be measured: {_named(possible)}")
+    return Step(
+        commit=_entry(new.commits[0]),
+        comparison=comparison_of(decision) if decision else None,
+        share=share,
+        cause=cause_of(sentence, explanation.record),
+        possible=tuple(map(_entry, possible)),
+    )
+
+
+def _entry(commit: Commit) -> CommitEntry:
+    return CommitEntry(id=commit.id, author=commit.author, day=commit.day, subject=commit.subject)
 
 
 def _named(commits: Sequence[Commit]) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-
-import msgspec
 
 from warpwatch.catalogue.launches import read_capability
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.validation import problems
+from warpwatch.cli.json_file import JsonFile, add_json
 from warpwatch.cli.options import (
     ARCH,
     BadArgument,
@@ -35,9 +34,9 @@ from warpwatch.compare.code_difference import (
     State,
     compare_revision,
 )
-from warpwatch.devices.atomic_write import replaced
 from warpwatch.devices.compile.compiler import architectures, nvcc
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
+from warpwatch.report.document import unwritable
 from warpwatch.revision.commit import checkout, same_files
 from warpwatch.revision.unpacked import missing_submodules
 from warpwatch.runs.files import write_whole
@@ -79,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exit with 1 where these got worse: spills, registers, occupancy, with commas between them",
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write it as Markdown, for a pull request")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON, for machines")
+    add_json(parser)
 
 
 def run(
@@ -90,7 +89,7 @@ def run(
     keywords: str,
     gates: Sequence[str],
     markdown: Path | None,
-    json: Path | None,
+    json: JsonFile | None = None,
 ) -> int:
     """Build both sides, print what differs and write the files; returns the exit status.
 
@@ -98,19 +97,20 @@ def run(
     """
     _check_gates(gates)
     matches = selector(keywords)
-    for path in filter(None, (markdown, json)):
-        check_file(path)
+    if markdown and (why := unwritable(markdown)):
+        raise BadArgument(why)
     _check_architectures(names)
     difference = _compare(project, revision, names, matches, gates)
     print(text_of(difference))
     if markdown:
         write_whole(markdown, markdown_of(difference))
-    if json:
-        write_whole(json, msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
-    wrong = [problem for problem in problems(project.families) if matches(problem.id)]
-    for sentence in (*wrong, *difference.failures):
+    sentences = [*(str(each) for each in problems(project.families) if matches(each.id)), *difference.failures]
+    for sentence in sentences:
         print(f"error: {sentence}", file=sys.stderr)
-    return int(bool(wrong or difference.failures) or any(change.broken for change in difference.builds))
+    if json:
+        json.root, json.code, json.messages = project.root, difference, sentences
+        json.record = replace(json.record, against=difference.commit)
+    return int(bool(sentences) or any(change.broken for change in difference.builds))
 
 
 def _compare(
@@ -156,18 +156,6 @@ def _check_architectures(names: Sequence[str]) -> None:
         if read_capability(name) not in known:
             listed = ", ".join(capability.arch for capability in known)
             raise BadArgument(f"--arch {name}: nvcc {nvcc().version} knows {listed}")
-
-
-def check_file(path: Path) -> None:
-    """Raise BadArgument where a file cannot be written, before anything is built."""
-    try:
-        target = replaced(path)
-    except OSError as error:
-        raise BadArgument(f"{path} cannot be written: {error.strerror}") from None
-    if target and not target.parent.is_dir():
-        raise BadArgument(f"{path} cannot be written: there is no folder {path.parent}")
-    if target and not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise BadArgument(f"{path} cannot be written: you may not write to {target}")
 
 
 def _has_disassembler() -> bool:

@@ -18,6 +18,8 @@ USERS = {
     "bench/bench_kernels.py": "bench_kernels.py.txt",
     ".github/workflows/kernels.yml": "workflow.yml.txt",
 }
+AGENTS, AGENTS_TEMPLATE = "AGENTS.md", "AGENTS.md.txt"
+WRITES = {True: "would write", False: "wrote"}
 LINES = "pyproject.toml.txt"
 NEXT = """\
 python -m pytest tests/test_kernels.py  # is the example right? Without a GPU, the software device runs it
@@ -28,14 +30,19 @@ python -m pytest bench --warpwatch-against HEAD  # is it slower than in the last
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="the repository (this folder)")
     parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
+    parser.add_argument("--agents", action="store_true", help="write AGENTS.md alone, for programs that write kernels")
 
 
-def run(*, folder: Path, dry_run: bool) -> int:
+def run(*, folder: Path, dry_run: bool, agents: bool = False) -> int:
     """Write the files of an example that are not there yet, and print what to do next; returns the exit status.
 
-    ``dry_run``: show what would be written, and write nothing. Raises BadProject or OSError, before anything is
-    written, where the example would not work.
+    ``dry_run``: show what would be written, and write nothing. ``agents``: write AGENTS.md alone. Raises BadProject or
+    OSError, before anything is written, where the example would not work.
     """
+    if agents:
+        if not _write(folder / AGENTS, AGENTS_TEMPLATE, dry_run):
+            print(f"{TEMPLATES / AGENTS_TEMPLATE} has the lines that it would get")
+        return 0
     named = _named(folder / "pyproject.toml")
     files: Mapping[str, str] = USERS if named else DECLARATION | USERS
     if not named and (taken := _taken(folder)):
@@ -43,24 +50,28 @@ def run(*, folder: Path, dry_run: bool) -> int:
             f"{taken} exists and may be no package of kernels: name yours in {TABLE}, then call this again"
         )
     settings = None if named else _with_lines(folder / "pyproject.toml")
-    would = "would write" if dry_run else "wrote"
     for name, template in files.items():
-        path = folder / name
-        if path.exists() or path.is_symlink():
-            print(f"left {path} as it is")
-            continue
-        if not dry_run:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, (TEMPLATES / template).read_bytes())
-        print(f"{would} {path}")
+        _write(folder / name, template, dry_run)
     if settings is None:
         print(f"left {folder / 'pyproject.toml'} as it is: it names kernels already")
     else:
         if not dry_run:
             write_whole(folder / "pyproject.toml", settings)
-        print(f"{would} {TABLE} in {folder / 'pyproject.toml'}")
+        print(f"{WRITES[dry_run]} {TABLE} in {folder / 'pyproject.toml'}")
     print(NEXT)
     return 0
+
+
+def _write(path: Path, template: str, dry_run: bool) -> bool:
+    """Write a file that is not there yet, and say so; tells whether it was not there."""
+    if path.exists() or path.is_symlink():
+        print(f"left {path} as it is")
+        return False
+    if not dry_run:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, (TEMPLATES / template).read_bytes())
+    print(f"{WRITES[dry_run]} {path}")
+    return True
 
 
 def _named(file: Path) -> bool:

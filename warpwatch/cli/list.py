@@ -13,10 +13,23 @@ from warpwatch.cli.options import add_keywords, selector
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_keywords(parser)
+    parser.add_argument(
+        "--suspicious",
+        action="store_true",
+        help="in place of cases: lines of kernels and declarations that are unusual, such as memory that outlives a "
+        "launch; a remark for who reads foreign code, not a verdict",
+    )
 
 
-def run(project: Project, *, keywords: str) -> int:
+def run(project: Project, *, keywords: str, suspicious: bool) -> int:
     """Print every case that the benchmark times, then those that it leaves out, and why; returns the exit status."""
+    if suspicious:
+        from warpwatch.devices.compile.builds import suspicious_lines  # noqa: PLC0415  # lists need no compiler
+
+        lines = suspicious_lines(project)
+        print(*lines, sep="\n", end="\n" * bool(lines))
+        print(f"{len(lines)} remarks; none of them is a verdict", file=sys.stderr)
+        return 0
     matches = selector(keywords)
     shown = [case for case in timed_cases(project.families) if matches(case.id)]
     omitted = [case for case in omitted_cases(project.families) if matches(case.id)]

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import argcomplete
 
@@ -89,8 +90,9 @@ def main() -> int:
         argcomplete.autocomplete(parser)
         arguments = vars(parser.parse_args())
         name = arguments.pop("command")
-        project = () if name in WITHOUT_PROJECT else (find_project(Path.cwd()),)
-        return int(_module(name).run(*project, **arguments))
+        if arguments.get("json"):
+            return _documented(name, arguments)
+        return _run(name, arguments)
     except BrokenPipeError:  # run_command handles it
         raise
     except ImportError as error:
@@ -98,6 +100,37 @@ def main() -> int:
     except REFUSED as error:
         print(f"error: {error}", file=sys.stderr)
     return 2
+
+
+def _run(name: str, arguments: dict[str, Any]) -> int:
+    """Run a subcommand; returns its exit status."""
+    project = () if name in WITHOUT_PROJECT else (find_project(Path.cwd()),)
+    return int(_module(name).run(*project, **arguments))
+
+
+def _documented(name: str, arguments: dict[str, Any]) -> int:
+    """Run a subcommand that writes its document, in whatever way it ends."""
+    from warpwatch.cli.json_file import JsonFile  # noqa: PLC0415  # what others need not wait for
+    from warpwatch.cli.programs import INTERRUPTED  # noqa: PLC0415
+
+    json = arguments["json"] = JsonFile(arguments["json"], sys.argv[1:])
+    with json.begin():
+        try:
+            status = _run(name, arguments)
+        except REFUSED as error:
+            json.end(2, str(error))
+            raise
+        except ImportError as error:
+            json.end(2, f"{error}; {_cure_of(error)}")
+            raise
+        except KeyboardInterrupt:
+            json.end(INTERRUPTED)
+            raise
+        except BaseException as error:
+            json.end(1, f"{type(error).__name__}: {error}", broken=True)
+            raise
+        json.end(status)
+    return status
 
 
 def _cure_of(error: ImportError) -> str:

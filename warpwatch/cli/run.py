@@ -22,15 +22,19 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.validation import problems, require
+from warpwatch.cli.json_file import JsonFile, add_json
 from warpwatch.cli.options import add_device, add_keywords, case_ids, completed, selector
 from warpwatch.devices import host_memory
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.evaluate import evaluate, faults
+from warpwatch.devices.compile.compiler import CompileError
+from warpwatch.devices.evaluate import Trial, evaluate, faults
+from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.host import Host
-from warpwatch.devices.info import SOFTWARE_LAUNCHES, call_problem
+from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.references import LINE
 from warpwatch.devices.runner import (
     Loaded,
@@ -41,6 +45,9 @@ from warpwatch.devices.runner import (
     require_memory,
     upload,
 )
+from warpwatch.runs.faults import Place, of_error
+from warpwatch.runs.record import CaseRecord, Facts, Gpu, TestRecord, facts_of
+from warpwatch.runs.record import Outcome as Tested
 from warpwatch.timing.timer import kernel_seconds, measure_overhead
 
 SECONDS = {False: 10.0, True: 300.0}  # limit of a launch: of one case, and under a sanitizer, which is slow
@@ -58,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_keywords(parser, "with --all: only cases that match, as pytest -k")
     add_device(parser)
+    add_json(parser)
     parser.add_argument("--schedule-seed", type=int, metavar="N", help="seed of the software device's order of threads")
     parser.add_argument(
         "--print", dest="print_arrays", action="store_true", help="print operands and result, as NumPy shortens them"
@@ -94,70 +102,121 @@ def run(
     seed: int | None,
     launches: int | None,
     launch_timeout: float | None,
+    json: JsonFile | None = None,
 ) -> int:
     """Run one case or all of them; returns the exit status. Raises BadCase, NoDevice, DeviceError or CompileError."""
+    json = json or JsonFile()
+    json.root, json.checks = project.root, True
+    json.record = replace(json.record, settings={"device": device} if device != "auto" else {})
     if every == bool(case):
         raise BadCase("give the id of one case, or --all; `warpwatch list` shows the ids")
     limit = launch_timeout or SECONDS[every]
     settings = Settings(kind=device, launch_timeout=limit, schedule_seed=schedule_seed)
     if every:
-        return _run_every_case(project, keywords, settings)
+        return _run_every_case(project, keywords, settings, json)
     require(project.families, case)
     chosen = find_case(project.families, case)
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    again = _again(chosen, seed, settings, launches)
     try:
-        return int(not run_case(chosen, seed=seed, print_arrays=print_arrays, settings=settings, launches=launches))
+        return int(
+            not run_case(chosen, seed=seed, print_arrays=print_arrays, settings=settings, launches=launches, json=json)
+        )
     except DeviceError as error:
-        raise DeviceError(f"{error}\n  again     {_again(chosen, seed, settings, launches)}", error.lost) from None
+        json.add(_tested(chosen, again, error))
+        raise DeviceError(f"{error}\n  again     {again}", error.lost) from None
+    except CompileError as error:
+        json.add(_tested(chosen, again, error))
+        raise
 
 
-def run_case(case: Case, *, seed: int, print_arrays: bool, settings: Settings, launches: int | None = None) -> bool:
+def run_case(
+    case: Case,
+    *,
+    seed: int,
+    print_arrays: bool,
+    settings: Settings,
+    launches: int | None = None,
+    json: JsonFile | None = None,
+) -> bool:
     """Run one case in this process, so that cuda-gdb and ncu see it. True where the result is right.
 
-    ``launches``: on the same inputs, before those that are timed; None for those of a test.
+    ``launches``: on the same inputs, before those that are timed; None for those of a test. ``json``: takes the result.
     """
+    json = json or JsonFile()
     machine = Host() if case.variant.on_host else open_device(settings)
     info = machine.info if isinstance(machine, Device) else None
+    json.record = replace(json.record, gpu=Gpu(**facts_of(info)) if info else json.record.gpu)
     if info and (refused := call_problem(case.variant, info) or info.limits.refusal(case.launch)):
         raise DeviceError(f"{case.id}: {refused}")
     image = compile_build(case.build, info.target if info else None)
-    host_memory.require(
-        case, host_memory.peak_bytes(case, copies=5 if case.variant.on_host or machine.finds_faults else 4)
-    )
+    copies = 5 if case.variant.on_host or machine.finds_faults else 4
+    host_memory.require(case, host_memory.peak_bytes(case, copies=copies))
     require_memory(machine, case)
     repeat = _again(case, seed, settings, launches)
     often = launches or (info.launches if info else SOFTWARE_LAUNCHES)
-    trial, problems, first = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
+    evaluated = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
+    trial, problems, first = evaluated.trial, evaluated.faults, evaluated.first
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
     print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
     _print_arrays(case, trial.inputs[0], first.results, print_arrays)
     if not case.family.prints:
         loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
-        seconds = _measure(loaded)
-        if not problems:
-            loaded.poison()  # so that only what this launch writes is compared
-            last = Outcome(results=launch_once(loaded), damage=damage(loaded, trial.inputs[0]), notes=loaded.notes)
-            problems = faults(replace(trial, launches=1, draws=trial.draws[:1]), [last], repeat)
-            if problems:
-                problems.insert(0, f"{case.id} was right before, and is wrong after the launches that were timed")
-        note = info.note if info else "the host's time"
-        beside = measure_overhead(machine) if isinstance(machine, Device) else 0.0
-        own = _rates(case, kernel_seconds(seconds, beside))
-        print(f"GPU time  {seconds * 1e6:,.2f} µs, {own} (median of {TIMED_LAUNCHES}, {note or 'warm'})")
+        json.record = replace(json.record, cases={case.id: _time(loaded, info)})
+        problems = problems or _late_problems(loaded, trial, repeat)
+    if evaluated.remark:
+        print(f"remark    {evaluated.remark.removeprefix(f'{case.id}: ')}")
     print("result    WRONG" if problems else "result    right", *problems, sep="\n")
+    launched = f"seed {seed}, {trial.launches} launches on these inputs, {len(trial.draws) - 1} on others"
+    json.add(_tested(case, repeat, WrongResult.of(problems) if problems else None, launched))
     return not problems
 
 
-def _rates(case: Case, seconds: float) -> str:
-    """Return the rates of the declared work in a time: GFLOP/s (of integers: Gop/s) and GB/s."""
-    operations, moved = case.work.operations / seconds / 1e9, case.work.bytes / seconds / 1e9
+def _late_problems(loaded: Loaded, trial: Trial, repeat: str) -> list[str]:
+    """Launch a case once more after it was timed, and describe what is wrong then."""
+    loaded.poison()  # so that only what this launch writes is compared
+    last = Outcome(results=launch_once(loaded), damage=damage(loaded, trial.inputs[0]), notes=loaded.notes)
+    problems = faults(replace(trial, launches=1, draws=trial.draws[:1]), [last], repeat)
+    late = f"{trial.case.id} was right before, and is wrong after the launches that were timed"
+    return [late, *problems] if problems else []
+
+
+def _tested(case: Case, again: str, error: Exception | None, *remarks: str) -> TestRecord:
+    """Return the record of a case that was run; ``error``: what is wrong, or None."""
+    place, reason = Place.of_kernel(case), plain_lines(str(error)) if error else ""
+    return TestRecord(
+        id=case.id,
+        case=case.id,
+        kernel=f"{case.family.name}-{case.variant.name}",
+        outcome=Tested.FAILED if error else Tested.PASSED,
+        reason=reason,
+        launched=not isinstance(error, CompileError),
+        place=place,
+        declared=Place.of_declaration(case),
+        faults=tuple(of_error(error, place)) if error else (),
+        again=again,
+        remarks=remarks,
+    )
+
+
+def _time(loaded: Loaded, info: DeviceInfo | None) -> CaseRecord:
+    """Time a few launches and print the median, with the rates of the declared work; return them as a record."""
+    case, machine, times = loaded.case, loaded.machine, _measure(loaded)
+    beside = measure_overhead(machine) if isinstance(machine, Device) else 0.0
+    median = statistics.median(times)
+    own = kernel_seconds(median, beside)
+    operations, moved = case.work.operations / own / 1e9, case.work.bytes / own / 1e9
     unit = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
-    return ", ".join(f"{rate:,.1f} {name}" for rate, name in ((operations, unit), (moved, "GB/s")) if rate)
+    rates = ", ".join(f"{rate:,.1f} {name}" for rate, name in ((operations, unit), (moved, "GB/s")) if rate)
+    note = (info.note or "warm") if info else "the host's time"
+    print(f"GPU time  {median * 1e6:,.2f} µs, {rates} (median of {TIMED_LAUNCHES}, {note})")
+    cache = "host" if case.variant.on_host else "warm"
+    return CaseRecord(samples=tuple(times), facts=Facts(cache=cache, gflops=operations, gbs=moved, overhead=beside))
 
 
-def _measure(loaded: Loaded) -> float:
-    """Return the median seconds of a few launches: the GPU's own time with L2 warm, or on the host the wall clock's."""
+def _measure(loaded: Loaded) -> list[float]:
+    """Return the seconds of a few launches: the GPU's own time with L2 warm, or on the host the wall clock's."""
     machine, times = loaded.machine, []
     for _ in range(TIMED_LAUNCHES):
         loaded.restore()
@@ -167,7 +226,7 @@ def _measure(loaded: Loaded) -> float:
             begin = time.perf_counter()
             loaded.start()
             times.append(time.perf_counter() - begin)
-    return statistics.median(times)
+    return times
 
 
 def _again(case: Case, seed: int, settings: Settings, launches: int | None = None) -> str:
@@ -186,7 +245,7 @@ def _print_arrays(case: Case, inputs: Mapping[str, Array], got: Mapping[str, Arr
             print(f"{name} {array.shape} {array.dtype}\n{np.array2string(array, precision=4)}")
 
 
-def _run_every_case(project: Project, expression: str, settings: Settings) -> int:
+def _run_every_case(project: Project, expression: str, settings: Settings, json: JsonFile) -> int:
     """Run each case whose id matches, and compare with NumPy; returns the exit status.
 
     Raises NoDevice, DeviceError, CompileError.
@@ -202,6 +261,8 @@ def _run_every_case(project: Project, expression: str, settings: Settings) -> in
     ]
     compile_all({case.build.id: (case.build, info.target) for case in cases}.values(), lambda done, total: None)
     mistakes = [problem for problem in problems(project.families) if matches(problem.id)]
+    json.record = replace(json.record, gpu=Gpu(**facts_of(info)), nothing=[] if cases else ["no case was run"])
+    json.messages += [f"not run: {problem}" for problem in mistakes]
     for problem in mistakes:
         print(f"not run: {problem}")
     wrong = len(mistakes)
@@ -210,12 +271,14 @@ def _run_every_case(project: Project, expression: str, settings: Settings) -> in
             host_memory.require(case, host_memory.peak_bytes(case, copies=3))
             image = compile_build(case.build, info.target).path
             again = f"python -m warpwatch run {case.id}"
-            _, faults_of_case, _ = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
+            evaluated = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
         except DeviceError as error:
+            json.add(_tested(case, again, error))
             print(error)
             return 2
-        if faults_of_case:
+        json.add(_tested(case, again, WrongResult.of(evaluated.faults) if evaluated.faults else None))
+        if evaluated.faults:
             wrong += 1
-            print(f"{case.id}: WRONG", *faults_of_case, sep="\n")
+            print(f"{case.id}: WRONG", *evaluated.faults, sep="\n")
     print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
     return int(wrong > 0)

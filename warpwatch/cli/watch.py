@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,13 +23,14 @@ from typing import Any, NoReturn
 import msgspec
 
 from warpwatch.catalogue.project import find_setting
+from warpwatch.cli.json_file import JsonFile, add_json
 from warpwatch.cli.options import add_device, add_keywords, few, selector
 from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals, pytest_words, record_of
 from warpwatch.cli.watch_files import Answer, folders_of
 from warpwatch.report import tables
 from warpwatch.revision.commit import files_unlike_head
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.faults import Fault, sentence
+from warpwatch.runs.faults import MISTAKE, Fault, Place, sentence
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord
 from warpwatch.verdict.rule import Verdict
 
@@ -54,15 +55,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_keywords(parser, "only kernels with a case that matches, as pytest -k")
     add_device(parser)
     parser.add_argument("--once", action="store_true", help="check what differs from HEAD, and end with 0 or 1")
+    add_json(parser)
 
 
-def run(*, keywords: str, device: str, once: bool) -> int:
+def run(*, keywords: str, device: str, once: bool, json: JsonFile | None = None) -> int:
     """Check what differs from HEAD and then, without ``once``, each file that is saved; returns the exit status.
 
     Raises BadProject, BadCase for a malformed -k, and ImportError where the library that watches files is missing.
     """
     setting = find_setting(Path.cwd())
     selector(keywords)
+    json = json or JsonFile()
+    json.root, json.checks = setting.root, True
     notices: Notices | None = None
     if not once:  # missing, it is said before anything is checked
         notices = importlib.import_module("watchfiles").watch  # of an extra, which other commands do without
@@ -71,7 +75,9 @@ def run(*, keywords: str, device: str, once: bool) -> int:
     except BadRevision as error:
         changed, problem = [], str(error).removeprefix("HEAD: ")
         _say(f"no HEAD to compare with: {problem}; {'nothing' if once else 'only what is saved'} is checked")
-    watch = Watch(root=setting.root, module=setting.module, keywords=keywords, device=device, head_problem=problem)
+    watch = Watch(
+        root=setting.root, module=setting.module, keywords=keywords, device=device, head_problem=problem, json=json
+    )
     try:
         with ended_by_signals():
             return watch.go_on(changed, notices) if notices else watch.check_once(changed)
@@ -89,7 +95,7 @@ class Watch:
 
     ``head_problem``: why nothing can be compared with HEAD, or an empty text. ``files``, ``folders``: what the kernels
     are made of. ``checked``: the files whose kernels the last round checked, or was to check. ``good``: how it ended.
-    ``states``: of the files when it began.
+    ``states``: of the files when it began. ``json``: takes the result of each round.
     """
 
     root: Path
@@ -103,9 +109,11 @@ class Watch:
     checked: frozenset[Path] = frozenset()
     good: bool = True
     states: dict[Path, tuple[int, ...] | None] = field(default_factory=dict)
+    json: JsonFile = field(default_factory=JsonFile)
     _round: Generator[Program, None, bool | None] | None = None
     _child: Program | None = None  # of the step that runs
     _starting: bool = True
+    _goes_on: bool = False  # after a round
     _shown: str = ""  # what was last said to be watched
 
     def check_once(self, changed: Iterable[Path]) -> int:
@@ -117,6 +125,7 @@ class Watch:
 
     def go_on(self, changed: Iterable[Path], notices: Notices) -> NoReturn:
         """Check what differs from HEAD, then whatever is saved, until an interruption."""
+        self._goes_on = True
         self.begin(changed)
         while True:
             folders = self._folders() or [self.root]
@@ -151,6 +160,7 @@ class Watch:
     def begin(self, changed: Iterable[Path]) -> None:
         """Begin a round."""
         self.checked = frozenset(path.resolve() for path in changed)
+        self.json.restart({"device": self.device, "-k": self.keywords})
         self.states = {path: _state(path, FILE) for path in self.files}
         self._round = self._check()
         self._child = next(self._round)
@@ -168,10 +178,19 @@ class Watch:
     def _conclude(self, good: bool | None) -> None:
         """Say how a round ended. ``good``: as ``_check`` returns it."""
         if good is None and not self._starting:
-            _say("  no kernel is made of it")
+            self._say_of_nothing("  no kernel is made of it")
         elif good is None and not self.head_problem:
-            _say("nothing that kernels are made of differs from HEAD")
+            self._say_of_nothing("nothing that kernels are made of differs from HEAD")
+        elif good is None:
+            self.json.nothing(f"there is no HEAD to compare with: {self.head_problem}")
         self.good, self._starting = good is not False, False
+        if self._goes_on:
+            self.json.end(int(not self.good))
+
+    def _say_of_nothing(self, line: str) -> None:
+        """Say why nothing was checked."""
+        _say(line)
+        self.json.nothing(line)
 
     def end(self) -> None:
         """End the round that runs, and its step."""
@@ -210,6 +229,7 @@ class Watch:
             self._learn(answer)
             for line in _first_lines(answer):
                 _say(line)
+            self._take_answer(answer)
             good = not (answer.error or answer.problems or answer.broken)
             if not answer.affected or answer.error:
                 return None if good else False
@@ -227,26 +247,61 @@ class Watch:
         if self._starting and (since := self.checked & self.files):
             _say(f"since HEAD  {self._names(since)}")
 
+    def _take_answer(self, answer: Answer) -> None:
+        """Hand what was found before a kernel runs to programs."""
+        if answer.error:
+            self.json.nothing(answer.error)
+        mistakes = (Fault(kind=MISTAKE, place=Place(message=problem)) for problem in answer.problems)
+        self.json.add(
+            *(
+                TestRecord(id="declarations", outcome=Outcome.FAILED, reason=each.place.message, faults=(each,))
+                for each in mistakes
+            ),
+            *answer.refused,
+        )
+        commands = list(self._in_full(answer)) if answer.affected else []
+        self.json.record = replace(self.json.record, next=commands)
+
+    def _take(self, record: RunRecord | None, line: str, good: bool) -> None:
+        """Print the line on a step, and hand its record to programs."""
+        _say(f"  {line}")
+        before = self.json.record
+        if record:
+            self.json.record = replace(
+                record,
+                tests=(*before.tests, *record.tests),
+                nothing=(*before.nothing, *record.nothing),
+                left_out={**before.left_out, **record.left_out},
+                settings=before.settings,
+                next=before.next,
+            )
+        if not good and not _failed(self.json.record.tests):
+            self.json.nothing(line)
+
     def _test_and_time(self, answer: Answer, scratch: Path) -> Generator[Program, None, bool]:
         """Test the kernels and, where they are right, time them; returns whether they are right and not slower."""
         if not answer.tests:
-            _say("  untested  no file of tests has pytest.mark.cases or pytest.mark.builds")
+            self._take(None, "untested  no file of tests has pytest.mark.cases or pytest.mark.builds", False)
             return False
         path = scratch / "right.json"
         with self._pytest([*answer.tests, "-m", "not compiles_for", "-x", "-k", answer.tested], path) as child:
             yield child
-            line, good = _correctness(record_of(path), child.lines())
-        _say(f"  {line}")
+            record = record_of(path)
+            line, good = _correctness(record, child.lines())
+        self._take(record, line, good)
         if not good:
             return False
         if why := self._untimed(answer):
             _say(f"  times     {why}")
+            left_out = {**self.json.record.left_out, f"times {why}": answer.affected}
+            self.json.record = replace(self.json.record, left_out=left_out)
             return True
         path = scratch / "times.json"
         with self._pytest(["bench", "--warpwatch-against=HEAD", "-k", answer.timed], path) as child:
             yield child
-            line, good = times(record_of(path), child.lines())
-        _say(f"  {line}")
+            record = record_of(path)
+            line, good = times(record, child.lines())
+        self._take(record, line, good)
         return good
 
     def _pytest(self, words: Sequence[str], record: Path) -> Program:

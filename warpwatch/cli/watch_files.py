@@ -30,11 +30,13 @@ from warpwatch.cli.programs import INTERRUPTED
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import named_files
 from warpwatch.devices.compile.compiler import CompileError, files_of
+from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
-from warpwatch.runs.faults import compile_errors, sentence
+from warpwatch.runs.faults import Place, compile_errors, of_error, sentence
+from warpwatch.runs.record import Outcome, TestRecord
 
 ENGINE = ("warpwatch", "softcuda")  # in its own repository they lie beside the kernels
 HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl")
@@ -67,6 +69,7 @@ class Answer:
     tests: tuple[str, ...] = ()
     device: str = ""
     judges_times: bool = False
+    refused: tuple[TestRecord, ...] = ()  # builds that do not compile, for programs
 
 
 def _answer(device: str, keywords: str, changed: Sequence[str]) -> Answer:
@@ -136,8 +139,23 @@ def _compile(answer: Answer, project: Project, kind: str, cases: Sequence[Case])
     errors = compile_all(jobs, lambda done, total: None)
     answer.compiled = len(builds) - len(errors)
     answer.broken = tuple(_first_line(str(error)) for error in errors.values())
+    answer.refused = tuple(_refused(builds[name], error) for name, error in errors.items())
     answer.tests = tuple(str(path.relative_to(project.root)) for path in marked_files(project.root))
     answer.device, answer.judges_times = device.name, device.has_gpu_clock
+
+
+def _refused(build: Build, error: CompileError) -> TestRecord:
+    """Return the record of a build that does not compile."""
+    message, place = plain_lines(str(error)), Place(file=str(build.source), line=1)
+    return TestRecord(
+        id=build.id,
+        case=build.id,
+        kernel=f"{build.family.name}-{build.variant.name}",
+        outcome=Outcome.FAILED,
+        reason=message,
+        place=place,
+        faults=tuple(of_error(error, place)),
+    )
 
 
 def _runs(build: Build, device: DeviceInfo) -> bool:

@@ -15,6 +15,7 @@ import json
 import os
 import select
 import socket
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -71,7 +72,8 @@ class OtherProcess:
             self.stop()
             self._process = process
         case, call, cold, checked = measured.case, measured.kernel.worker.call, plan.kind == "cold", not plan.check
-        facts = call(sampling.prepare, case, measured.kernel.image.path, cold, already_checked=checked)
+        accepted = (measured.accepted or ()) if checked else None
+        facts = call(sampling.prepare, case, measured.kernel.image.path, cold, accepted=accepted)
         self._ask("prepare", case.id, cold, checked)
         call(sampling.settle)
         call(sampling.warm_up, plan.kind, plan.warm_up)
@@ -80,7 +82,7 @@ class OtherProcess:
         pairs = take_turns(self._sampler(measured, plan.kind), rule)
         pairs = replace(pairs, clocks=(before, call(sampling.read_clock)), facts=facts if plan.check else {})
         if plan.check:
-            call(sampling.finish, None)
+            measured.accepted = call(sampling.finish, plan.kind, statistics.median(pairs.new))
             self._ask("finish")
         return pairs
 

@@ -14,6 +14,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Kernel
+from warpwatch.runs.explained import Explained
 from warpwatch.runs.identity import Difference
 from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.verdict.rule import Decision, Verdict
@@ -39,6 +40,7 @@ class Part:
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     controls: Mapping[str, Decision] = field(default_factory=dict)
     energy: Mapping[str, Decision] = field(default_factory=dict)
+    explained: Mapping[str, Explained] = field(default_factory=dict)
     lines: Sequence[str] = ()
     notes: Sequence[str] = ()
     alarm: str = ""
@@ -57,6 +59,8 @@ class Comparison(ABC):
         Verdicts of cases of the same machine code on both sides that were measured all the same.
     energy
         Decisions about the energies of cases, where they were measured.
+    explained
+        Why cases are slower or faster, with the figures of both sides.
     measured
         The cases that were measured and have a verdict.
     changed
@@ -72,6 +76,7 @@ class Comparison(ABC):
     decisions: dict[str, Decision] = field(default_factory=dict)
     controls: dict[str, Decision] = field(default_factory=dict)
     energy: dict[str, Decision] = field(default_factory=dict)
+    explained: dict[str, Explained] = field(default_factory=dict)
     measured: dict[str, Measured] = field(default_factory=dict)
     changed: dict[str, Difference] = field(default_factory=dict)
     alarm: str = ""
@@ -134,6 +139,7 @@ class Comparison(ABC):
             self.decisions |= part.decisions
             self.controls |= part.controls
             self.energy |= part.energy
+            self.explained |= part.explained
         self.alarm = "; ".join(part.alarm for part in parts if part.alarm)
         common = [line for line in parts[0].lines if all(line in part.lines for part in parts)]
         own = [

@@ -29,7 +29,7 @@ from warpwatch.timing.measurement import (
 )
 from warpwatch.timing.nvml import clock_facts
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.sampling import get_ready
+from warpwatch.timing.sampling import Accepted, get_ready
 from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
 from warpwatch.verdict.rule import (
     MAX_PAIR_PROCESSES,
@@ -65,8 +65,8 @@ class Pair:
     ``image``: the new side's machine code. ``delay``: how long the new side is made to wait, where a slowdown is
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
     ``checked``: a build of the new side that finds more faults, if there is one. ``apart``: the other side's process,
-    where the two cannot be in one. ``fingerprints``: of the right results of both sides. ``newer``: the new side, where
-    it is another revision's too. ``observers``: options of those that are asked for (timing/observers/).
+    where the two cannot be in one. ``accepted``: fingerprints of right results of both sides. ``newer``: the new side,
+    where it is another revision's too. ``observers``: options of those that are asked for (timing/observers/).
     """
 
     measured: Measured
@@ -77,7 +77,7 @@ class Pair:
     recorded_variance: tuple[float, int] = (0.0, 0)
     checked: Path | None = None
     taken: list[PairSamples] = field(default_factory=list)
-    fingerprints: tuple[int, int] | None = None
+    accepted: Accepted | None = None
     apart: OtherProcess | None = None
     newer: OtherKernel | None = None
     observers: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class Pair:
             seconds=seconds,
             warm_up=warm,
             delay=self.delay,
-            fingerprints=self.fingerprints,
+            accepted=self.accepted,
             checking_image=self.checked,
             newer=self.newer,
             observers=self.observers,
@@ -106,7 +106,7 @@ class Pair:
             self.taken.append(self.apart.measure(self.measured, process, plan))
             return self.taken[-1]
         self.taken.append(call(measure_pair, case, self.image, self.other, self.other_image, plan))
-        self.fingerprints = self.taken[-1].fingerprints
+        self.accepted = self.taken[-1].accepted
         return self.taken[-1]
 
     def first(self, seconds: float, warm_up: bool) -> Measured:

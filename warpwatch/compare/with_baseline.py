@@ -36,6 +36,7 @@ from warpwatch.verdict.rule import (
     unpaired,
 )
 
+MOST_NAMED = 5  # cases in a line
 NEVER = datetime.min.replace(tzinfo=UTC)
 MIGRATE = "python -m warpwatch baseline migrate"
 ENOUGH_RUNS = 5  # of a baseline: more leave hardly fewer cases unsure
@@ -122,7 +123,7 @@ class BaselineComparison(Comparison):
                 f"too few runs ({len(self.runs)}) to show the spread between processes: that of an H200 is assumed; "
                 "five make a baseline"
             )
-        return [*filter(None, [*lines, self.common]), *self._changes(), *filter(None, self.notes)]
+        return [*filter(None, [*lines, self.common, self._bits()]), *self._changes(), *filter(None, self.notes)]
 
     def _changes(self) -> list[str]:
         """Return lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
@@ -133,6 +134,19 @@ class BaselineComparison(Comparison):
         without = any(timed.facts.identity is None for run in past for timed in run.cases.values())
         cure = [f"`{MIGRATE}` adds what earlier runs do not record of it"] if without and any(unknown.values()) else []
         return [*lines, *cure]
+
+    def _bits(self) -> str:
+        """Return a line on whether results that must give the same bits again are the baseline's; empty without any."""
+        others, total = list[str](), 0
+        for name, measured in self.measured.items():
+            known = {run.cases[name].facts.bits for run in self.runs if name in run.cases} - {""}
+            changed = self.changed[name].changed if name in self.changed else {}
+            if known and "bits" in measured.facts and not changed.keys() & {"arrays", "draw"}:
+                total += 1
+                others += [name] * (measured.facts["bits"] not in known)
+        but = f"; not {', '.join(others[:MOST_NAMED])}" + ", ..." * (len(others) > MOST_NAMED)
+        line = f"the same bits as in the baseline: {total - len(others)} of {total} cases" + but * bool(others)
+        return line * bool(total)
 
     def missing(self, ran: set[str]) -> list[str]:
         """List the GPU cases of the baseline that a whole run did not have."""
@@ -218,12 +232,13 @@ def _measure_again(processes: Processes, chosen: Sequence[Measured], again: Agai
 
     def sample(name: str) -> None:
         measured, call = cases[name], cases[name].kernel.worker.call
-        call(sampling.prepare, measured.case, measured.kernel.image.path, again.cold, already_checked=True)
+        image, accepted = measured.kernel.image.path, measured.accepted or ()
+        call(sampling.prepare, measured.case, image, again.cold, accepted=accepted)
         call(sampling.settle)
         call(sampling.begin_ahead)
         call(sampling.warm_up, measured.kind, CONFIRM_WARM_UP)
         taken = measured.take_all()
-        measured.check_last_result()
+        measured.check(median(taken))
         if not call(sampling.read_clock).others:
             samples[name] = taken
             measured.processes.append(taken)

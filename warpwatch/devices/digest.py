@@ -6,12 +6,14 @@ The arrays of a benchmark have up to 2 GB. On an H100 the digest of 1 GiB takes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.threads import for_each
 from warpwatch.devices.compile.compiler import compile_file
@@ -23,7 +25,10 @@ WORDS_A_THREAD = 16
 MIX = 0x9E3779B97F4A7C15  # an odd number of 64 bits, which spreads 32 bits over all of them
 PIECE_WORDS = 2**22  # of an array of the host, for one thread; even
 MOST_RANGES = 64  # of one launch; it has memory for as many
-RANGE_BYTES = 24  # a range and its sum, as digest.cu declares them
+SUMS = 32  # of a range, which together are its digest
+RANGE_BYTES = 8 * (2 + SUMS)  # a range and its sums, as digest.cu declares them
+QUEUE_BYTES = 2**18  # of a queue's memory
+QUEUE_BLOCKS = 4  # of its launches, for each multiprocessor
 MOST_BLOCKS = 2048  # for one range: enough to fill any GPU; more would only add atomic additions to one address
 
 Range = tuple[int, int]  # an address and a number of bytes
@@ -36,9 +41,10 @@ def digest(array: GuardedArray) -> int:
 
 def digests(machine: Machine, ranges: Sequence[Range]) -> list[int]:
     """Return a digest of 64 bits of each range of memory; a device computes MOST_RANGES at once. Raises DeviceError."""
-    words = [(address, size // 4) for address, size in ranges]
-    sums = _of_device(machine, words) if isinstance(machine, Device) else [_of_host(machine, *each) for each in words]
-    return [(total + _rest(machine, *each)) % 2**64 for total, each in zip(sums, ranges, strict=True)]
+    if isinstance(machine, Device):
+        return _of_device(machine, ranges)
+    sums = ((_of_host(machine, address, size // 4), _rest(machine, address, size)) for address, size in ranges)
+    return [(total + rest) % 2**64 for total, rest in sums]
 
 
 def _rest(machine: Machine, address: int, size: int) -> int:
@@ -50,26 +56,89 @@ def _rest(machine: Machine, address: int, size: int) -> int:
     return int(tail.view(np.uint32)[0]) * MIX
 
 
-def _of_device(machine: Device, ranges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the sum of the mixed words of each range. ``ranges``: addresses and numbers of words."""
-    function, address = _digesters.get(machine) or _load(machine)
+def _table(ranges: Sequence[Range]) -> Array:
+    """Return ranges as digest.cu takes them, with room for their sums."""
+    return np.array([(*each, *[0] * SUMS) for each in ranges], np.uint64)
+
+
+def _sums(tables: Array) -> Array:
+    """Return the digest of each range of tables that digest.cu has filled."""
+    sums: Array = tables[..., 2:].sum(axis=-1, dtype=np.uint64)
+    return sums
+
+
+def _of_device(machine: Device, ranges: Sequence[Range]) -> list[int]:
+    """Return the sum of the mixed words of each range."""
+    function, address = _loaded(machine)
     sums: list[int] = []
     for first in range(0, len(ranges), MOST_RANGES):
-        table = np.array([(*each, 0) for each in ranges[first : first + MOST_RANGES]], np.uint64)
-        blocks = min(MOST_BLOCKS, -(-int(table[:, 1].max()) // (THREADS * WORDS_A_THREAD)))
-        if blocks:
-            machine.write(address, table)
-            launch = Launch((blocks, len(table), 1), (THREADS, 1, 1))
-            machine.launcher(function, launch, (np.uint64(address),))()
-            machine.finish()
-            machine.read(address, table)
-        sums += table[:, 2].tolist()
+        table = _table(ranges[first : first + MOST_RANGES])
+        blocks = min(MOST_BLOCKS, max(1, -(-int(table[:, 1].max()) // (4 * THREADS * WORDS_A_THREAD))))
+        machine.write(address, table)
+        machine.launcher(function, Launch((blocks, len(table), 1), (THREADS, 1, 1)), (np.uint64(address),))()
+        machine.finish()
+        machine.read(address, table)
+        sums += _sums(table).tolist()
     return sums
+
+
+class Queue:
+    """Digests of ranges at several moments, computed on a device's stream without waiting for any of them.
+
+    There is one for a device: to prepare a launch takes as long as several launches.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device, self._address = device, device.allocate(QUEUE_BYTES)
+        self._blocks = QUEUE_BLOCKS * device.info.multiprocessors
+        self._launchers: dict[tuple[int, int], Callable[[], None]] = {}  # by address and number of ranges
+        self._sets: list[int] = []  # of the ranges whose digests were queued
+        self._size = self._count = 0
+
+    def begin(self, sets: Sequence[Sequence[Range]]) -> None:
+        """Forget everything, and take these sets of ranges, which are of one number. Raises DeviceError."""
+        table = np.array([_table(ranges) for ranges in sets])
+        self._count, self._size = len(sets[0]), table[0].nbytes
+        self._first = self._address + table.nbytes
+        self._most = (QUEUE_BYTES - table.nbytes) // self._size
+        self._sets.clear()
+        self._device.write(self._address, table)
+
+    @property
+    def room(self) -> int:
+        """Number of moments that there still is room for."""
+        return self._most - len(self._sets)
+
+    def add(self, number: int) -> None:
+        """Queue the digests of what the ranges of a set, by its number, hold when everything before has run."""
+        place = self._first + len(self._sets) * self._size
+        key = (place, self._count)
+        if key not in self._launchers:
+            launch = Launch((self._blocks, self._count, 1), (THREADS, 1, 1))
+            self._launchers[key] = self._device.launcher(_loaded(self._device)[0], launch, (np.uint64(place),))
+        self._device.copy(place, self._address + number * self._size, self._size)
+        self._launchers[key]()
+        self._sets.append(number)
+
+    def take(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Wait, return the number of the set and the digests of each moment, and begin anew."""
+        tables = np.empty((len(self._sets), self._count, RANGE_BYTES // 8), np.uint64)
+        if self._sets:
+            self._device.read(self._first, tables)
+        taken = [(number, tuple(sums)) for number, sums in zip(self._sets, _sums(tables).tolist(), strict=True)]
+        self._sets.clear()
+        return taken
+
+
+@functools.lru_cache(maxsize=1)
+def queue_of(device: Device) -> Queue:
+    """Return a device's queue of digests."""
+    return Queue(device)
 
 
 def _of_host(machine: Machine, address: int, words: int) -> int:
     """Return the sum of the mixed words of a range, in pieces that the cores share. Nothing is timed meanwhile."""
-    function, _ = _digesters.get(machine) or _load(machine)
+    function, _ = _loaded(machine)
     firsts = range(0, words, PIECE_WORDS)
     sums = np.zeros(len(firsts), np.uint64)
 
@@ -86,11 +155,12 @@ def _of_host(machine: Machine, address: int, words: int) -> int:
 _digesters: WeakKeyDictionary[Machine, tuple[Function, int]] = WeakKeyDictionary()
 
 
-def _load(machine: Machine) -> tuple[Function, int]:
-    """Load the kernel that computes digests, and return it with the address of its ranges."""
-    if isinstance(machine, Device):
-        image = compile_file(Path(__file__).with_name("digest.cu"), {}, machine.info.timing_target)
-    else:
-        image = compile_file(Path(__file__).with_name("digest.cpp"), {}, None)
-    _digesters[machine] = machine.load(image.path, "digest"), machine.allocate(MOST_RANGES * RANGE_BYTES)
+def _loaded(machine: Machine) -> tuple[Function, int]:
+    """Return the kernel that computes digests and the address of its ranges; the first call loads it."""
+    if machine not in _digesters:
+        if isinstance(machine, Device):
+            image = compile_file(Path(__file__).with_name("digest.cu"), {}, machine.info.timing_target)
+        else:
+            image = compile_file(Path(__file__).with_name("digest.cpp"), {}, None)
+        _digesters[machine] = machine.load(image.path, "digest"), machine.allocate(MOST_RANGES * RANGE_BYTES)
     return _digesters[machine]

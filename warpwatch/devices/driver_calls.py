@@ -1,4 +1,4 @@
-"""Calls the CUDA driver where PyCUDA has no binding: occupancy, launches in thread block clusters, and graphs.
+"""Calls the CUDA driver where PyCUDA has no binding: launches in clusters, graphs, events and settings of a context.
 
 PyCUDA does not give the handles of its functions away either, so the module is loaded once more, in the same context.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import read_image
@@ -19,6 +21,20 @@ MAX_DYNAMIC_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
 CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 CAPTURE_OF_THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so on
+NOT_READY = 600  # CUDA_ERROR_NOT_READY
+# Settings of a context that a call may change, in words, by CUlimit.
+LIMITS = {
+    0: "the stack size of threads",
+    1: "the size of printf's buffer",
+    2: "the size of malloc's heap",
+    3: "the depth of the device runtime",
+    4: "the pending launches of the device runtime",
+    5: "the granularity of fetches into L2",
+    6: "the size of persisting L2",
+}
+# And of a stream, by CUstreamAttrID.
+STREAM_ATTRIBUTES = {1: "the access policy window", 3: "the synchronisation policy", 8: "the priority"}
+VALUE_BYTES = 64  # of the union CUstreamAttrValue, the longest value of a setting
 
 
 class _Attribute(ctypes.Structure):
@@ -43,6 +59,16 @@ class _Config(ctypes.Structure):
 def _check(status: int, failure: str) -> None:
     if status:
         raise DeviceError(f"{failure}: status {status}")
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def reset_persisting_cache() -> None:
+    """Make all lines of L2 that were to persist normal ones. Raises DeviceError."""
+    _check(_driver().cuCtxResetPersistingL2Cache(), "L2's persisting lines cannot be reset")
 
 
 class Module:
@@ -150,3 +176,107 @@ class Graph:
         """Give its memory back, when the last of its launches has ended."""
         self._cuda.cuGraphExecDestroy(self._ready)
         self._cuda.cuGraphDestroy(self._graph)
+
+
+class Event:
+    """An event of the driver whose handle is known: PyCUDA keeps those of its own to itself."""
+
+    def __init__(self) -> None:
+        """Make the event. Raises DeviceError."""
+        self._cuda, self.handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        _check(self._cuda.cuEventCreate(ctypes.byref(self.handle), 0), "an event cannot be made")
+
+    def record(self, stream: int) -> None:
+        """Let it come after what was queued on a stream. Raises DeviceError."""
+        _check(self._cuda.cuEventRecord(self.handle, ctypes.c_void_p(stream)), "an event cannot be recorded")
+
+    def record_context(self) -> None:
+        """Let it come after all that was queued in the current context, on whatever stream. Raises DeviceError."""
+        status = self._cuda.cuCtxRecordEvent(current_context(), self.handle)
+        _check(status, "an event of the context cannot be recorded")
+
+    def hold_context(self) -> None:
+        """Let all that is queued in the current context from now on come after it. Raises DeviceError."""
+        _check(self._cuda.cuCtxWaitEvent(current_context(), self.handle), "the context cannot wait for an event")
+
+    def is_done(self) -> bool:
+        """Return whether the GPU has come to it. Raises DeviceError."""
+        status = self._cuda.cuEventQuery(self.handle)
+        _check(status if status != NOT_READY else 0, "the kernel failed")
+        return bool(status == 0)
+
+    def seconds_since(self, start: Event) -> float:
+        """Return the seconds from another event, both of which the GPU has come to. Raises DeviceError."""
+        milliseconds = ctypes.c_float()
+        status = self._cuda.cuEventElapsedTime(ctypes.byref(milliseconds), start.handle, self.handle)
+        _check(status, "an event cannot be read")
+        return milliseconds.value * 1e-3
+
+
+@functools.cache
+def has_context_events() -> bool:
+    """Tell whether the driver has events of the whole current context: that of CUDA 12.5 and newer does."""
+    event = Event()
+    try:
+        event.record_context()
+        event.hold_context()
+    except (AttributeError, DeviceError):
+        return False
+    return True
+
+
+def current_context() -> ctypes.c_void_p:
+    """Return the handle of this thread's current context, null where there is none."""
+    context = ctypes.c_void_p()
+    ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(context))
+    return context
+
+
+def make_current(context: ctypes.c_void_p) -> None:
+    """Make a context the current one of this thread again, without those above it. Raises DeviceError."""
+    cuda = ctypes.CDLL("libcuda.so.1")
+    while (now := current_context().value) and now != context.value:
+        _check(cuda.cuCtxPopCurrent_v2(None), "a context cannot be left")
+    if not now:
+        _check(cuda.cuCtxPushCurrent_v2(context), "the context cannot be made current")
+
+
+class Setting:
+    """A setting of the current context or of a stream, which a call may change. ``words``: what it is called."""
+
+    def __init__(self, words: str, name: str, *keys: Any, before: bool) -> None:
+        """``name``: of the driver's function without Get. ``before``: it takes the keys before the value."""
+        cuda = ctypes.CDLL("libcuda.so.1")
+        self.words, self._keys, self._before = words, keys, before
+        get, write = (getattr(cuda, name.format(word), None) for word in ("Get", "Set"))
+        self._get: Callable[..., int] | None = get
+        self._set: Callable[..., int] | None = write
+
+    def read(self) -> bytes | None:
+        """Return its value; None where the driver does not know it."""
+        value = ctypes.create_string_buffer(VALUE_BYTES)
+        keys, place = self._keys, ctypes.byref(value)
+        known = self._get is not None and self._get(*((*keys, place) if self._before else (place, *keys))) == 0
+        return value.raw if known else None
+
+    def write(self, value: bytes) -> None:
+        """Write a value that was read. What the driver refuses stays as it is."""
+        assert self._set is not None
+        if self._before:
+            self._set(*self._keys, value)
+        else:
+            self._set(*self._keys, ctypes.c_size_t.from_buffer_copy(value))
+
+
+def settings(stream: int) -> tuple[Setting, ...]:
+    """Return the settings of the current context and of a stream."""
+    queue = ctypes.c_void_p(stream)
+    return (
+        *(Setting(words, "cuCtx{}Limit", limit, before=False) for limit, words in LIMITS.items()),
+        Setting("the cache configuration", "cuCtx{}CacheConfig", before=False),
+        Setting("the bank size of shared memory", "cuCtx{}SharedMemConfig", before=False),  # deprecated
+        *(
+            Setting(f"{words} of the stream", "cuStream{}Attribute", queue, attribute, before=True)
+            for attribute, words in STREAM_ATTRIBUTES.items()
+        ),
+    )

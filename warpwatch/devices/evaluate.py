@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -28,8 +28,10 @@ from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.mismatch import Mismatch, RightElsewhere, compare, compare_all, explain
 from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import SLOW, computed, drawn, expected, naming, slow_cases
 from warpwatch.devices.runner import Outcome, run_several
+from warpwatch.devices.same_bits import Watch
 
 SEEDS = range(3)  # of inputs that are tried before it is said that a family's tests show nothing
 LOOKED_AT = 64  # elements that are compared first, because nearly always one of them shows enough
@@ -53,6 +55,20 @@ class Trial:
         return [draw.inputs for draw in self.draws]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Launches of a case, and what is wrong.
+
+    ``faults``: descriptions, none where the case is right. ``first``: outcome of the first launch. ``remark``: how bits
+    differ between launches that all are right, where the declaration says nothing of it.
+    """
+
+    trial: Trial
+    faults: list[str]
+    first: Outcome
+    remark: str = ""
+
+
 def evaluate(
     machine: Machine,
     case: Case,
@@ -64,7 +80,7 @@ def evaluate(
     exact: bool = False,
     further: bool = True,
     placement: Placement = PLAIN,
-) -> tuple[Trial, list[str], Outcome]:
+) -> Evaluation:
     """Upload the inputs of a case, launch it, compare with the reference, and describe what is wrong.
 
     Parameters
@@ -78,11 +94,6 @@ def evaluate(
     placement : Placement
         Layout of arrays and blocks.
 
-    Returns
-    -------
-    trial, faults, first
-        The launches; descriptions of what is wrong, none where the case is right; the outcome of the first launch.
-
     Raises
     ------
     BadCase, DeviceError
@@ -91,8 +102,25 @@ def evaluate(
     trial = plan(case, seed, launches=launches, exact=exact, further=further)
     outcomes = run_several(machine, case, image, trial.inputs, launches, placement)
     first = next(outcomes)
+    problems, remark = judge(trial, chain([first], outcomes), again, placement)
+    return Evaluation(trial=trial, faults=problems, first=first, remark=remark)
+
+
+def judge(trial: Trial, outcomes: Iterator[Outcome], again: str, placement: Placement) -> tuple[list[str], str]:
+    """Return what is wrong with the outcomes of a trial, as ``faults`` does, and the remark of ``Evaluation``."""
+    case, watch = trial.case, Watch(trial.launches)
     offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-    return trial, faults(trial, chain([first], outcomes), again, offsets), first
+    problems = faults(trial, watch.over(outcomes), again, offsets)
+    if (differing := watch.sentence) and not problems:
+        return judged(case, differing, again)
+    return problems, ""
+
+
+def judged(case: Case, differing: str, again: str) -> tuple[list[str], str]:
+    """Return faults and remark of a case whose bits differ, by what it declares. ``differing``: how they differ."""
+    if case.deterministic:
+        return [f"{case.id} must give the same bits again (deterministic=True): {differing}\n  again     {again}"], ""
+    return [], "" if case.deterministic is False else f"{case.id}: {differing}"
 
 
 def plan(case: Case, seed: int, *, launches: int, exact: bool = False, further: bool = True) -> Trial:
@@ -127,10 +155,12 @@ def faults(
     """
     case = trial.case
     for outcome in outcomes:
+        mismatches = _mismatches(trial, outcome)
         notes = [*outcome.notes, *_notes(trial, outcome)]
-        problems = [
+        notes += filter(None, [note_on(case, outcome.results)] if mismatches else [])
+        problems: list[str] = [
             explain(case, name, mismatch, again, (offsets or {}).get(name, 0), notes)
-            for name, mismatch in _mismatches(trial, outcome).items()
+            for name, mismatch in mismatches.items()
         ]
         problems += ["\n  ".join([f"{case.id} {harm}", *notes, f"again     {again}"]) for harm in outcome.damage]
         if problems:

@@ -7,12 +7,14 @@ PyCUDA binds to the libcuda.so.1 that it finds at that moment.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import shutil
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,17 +27,24 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.calls import CallError, DeviceArray
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Capability, Launch
-from warpwatch.devices import driver_calls
+from warpwatch.devices import driver_calls, outside
 from warpwatch.devices.arguments import read_parameters
+from warpwatch.devices.compile import symbols
 from warpwatch.devices.compile.compiler import NoCompiler, Target, compile_file, read_image
 from warpwatch.devices.compile.symbols import demangled, missing_entry
 from warpwatch.devices.gpus import asked
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, Limits
-from warpwatch.devices.machine import LATE, POISON, DeviceError, Function, GuardedArray, Resources, pack
+from warpwatch.devices.machine import LATE, POISON, DeviceError, Function, GuardedArray, Resources, in_order, pack
+from warpwatch.devices.mismatch import WrongResult
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
+EARLY_SECONDS = 0.002  # that such work may run before a time begins, 20 times as long as a hold lasts
 STRAY_BYTES = 2**16  # of each result that are looked at, so that the look ends before the hold does
+CROWDED_SECONDS = 0.0005  # in which the blocks of a kernel that takes room are all there
+CROWDS = 4  # shares of the multiprocessors that it takes: an eighth to a half
+OCCUPY = Path(__file__).with_name("occupy.cu")
+ASKED_BYTES = 2**24  # of an allocation, for which it is asked first what is free: that takes longer than a small one
 ONE = Launch((1, 1, 1), (1, 1, 1))
 SHARED = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 # Properties of the software device that differ from a GPU's.
@@ -84,6 +93,12 @@ class Device:
         image = compile_file(Path(__file__).with_name("hold.cu"), {}, self.info.timing_target)
         self._hold = self.load(image.path, "hold")
         self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once for all samples
+        self._called: Case | None = None  # whose call is a part of the present sample
+        self._settings: outside.Settings | None = None  # before the first call since ``leave_call``
+        self._threads: Mapping[int, str] = {}  # before the last call was prepared
+        self._aftermath: outside.Aftermath | None = None  # of calls, once there was one, where the driver can
+        self._slack: float | None = None  # once there was a call; see ``_learn_slack``
+        self._looked_at: Callable[[], None] | None = None  # the last call of which it is known what it does outside
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -118,8 +133,15 @@ class Device:
                 f"not enough memory: {size / 1e9:,.2f} GB needed, {free / 1e9:,.2f} of {total / 1e9:,.2f} GB free"
             )
 
+    @property
+    def free_memory(self) -> int:
+        """Bytes that are free on the device."""
+        with self._errors("asking for free memory"):
+            return int(self._driver.mem_get_info()[0])
+
     def allocate(self, size: int) -> int:
-        self.require(size)
+        if size >= ASKED_BYTES:
+            self.require(size)
         with self._errors(f"allocating {size:,} bytes"):
             memory = self._driver.mem_alloc(size)
         self._memory[int(memory)] = memory
@@ -212,14 +234,77 @@ class Device:
             for array in case.arrays
         }
         given = case.given | arrays | {"stream": int(self._stream.handle)}
+        if self._slack is None:
+            self._aftermath, self._slack = self._learn_aftermath(), self._learn_slack()
+        if self._aftermath:
+            self._aftermath.forget()
+        self._settings = settings = self._settings or outside.Settings(int(self._stream.handle))
+        self._threads = outside.threads()
         with self._errors_of_call(f"preparing {case.variant.name}"):
             queue = named_arguments.call(case.variant.call.prepare, given)
+            settings.return_to_context()
+            self.context.synchronize()  # whatever it queued, on whatever stream
 
         def start() -> None:
+            self._called = case
             with self._errors_of_call(f"queueing {case.variant.name}"):
                 queue()
+                settings.return_to_context()
 
         return start
+
+    @property
+    def has_call(self) -> bool:
+        """True from the preparation of a call to ``leave_call``."""
+        return self._settings is not None
+
+    def remarks_on_call(self) -> tuple[str, ...]:
+        if not self._settings:
+            return ()
+        changed = ", ".join(self._settings.changed())
+        remarks = [f"its call changes {changed}; restored after it"] * bool(changed)
+        return (*remarks, *[outside.UNSEEN] * (self._aftermath is None or self._slack == math.inf))
+
+    def leave_call(self) -> None:
+        if self._settings:
+            self._settings.restore()
+        self._settings = None
+
+    def _learn_aftermath(self) -> outside.Aftermath | None:
+        """Return what finds work of a call that goes on after a sample; None where the driver has no such events."""
+        if not driver_calls.has_context_events():
+            return None
+        aftermath, readings = outside.Aftermath(int(self._stream.handle)), list[float]()
+        for _ in range(1 + outside.READINGS):  # the first one is three times as long (H100)
+            self.time(in_order((self._launch_nothing, aftermath.mark)))
+            readings.append(aftermath.seconds(self._patience))
+        aftermath.learn(readings[1:])
+        return aftermath
+
+    def _learn_slack(self) -> float:
+        """Return the seconds that a launch may take longer where all streams wait for it; infinite if unknown."""
+        if not driver_calls.has_context_events():
+            return math.inf
+        begins = (self._launch_nothing, outside.holding(self._launch_nothing, int(self._stream.handle)))
+        times = [[self.time(begin) or math.inf for _ in range(outside.PAIRS)] for begin in begins]
+        free, held = map(statistics.median, times)
+        # Without a GPU's clock a time contains what else the machine does.
+        least = outside.RESOLUTION if self.info.has_gpu_clock else outside.HOST_SLACK
+        return 2 * max(held - free, least) if held < math.inf else math.inf  # a call may launch on several streams
+
+    def _launch_nothing(self) -> None:
+        """Launch a kernel that ends at once."""
+        _, hold, _ = self._hold.handle
+        flags = np.uint64(self._hold_flags.base.get_device_pointer())
+        hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack((flags, np.uint32(0), np.int64(0))))
+
+    def _has_ended(self, aftermath: outside.Aftermath) -> bool:
+        """Tell whether the work of the last launch of a call ended with that of its stream."""
+        try:
+            return aftermath.look(self._patience)
+        except DeviceError as error:
+            self._lost = self._lost or bool(error.lost)
+            raise
 
     @contextmanager
     def _errors_of_call(self, what: str) -> Iterator[None]:
@@ -232,8 +317,43 @@ class Device:
         except Exception as error:  # a call is anybody's code
             raise DeviceError(f"{what}: {type(error).__name__}: {error}", self._is_dead()) from None
 
-    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
-        """Say how a call does not keep to its stream; empty where it does.
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray], restore: Callable[[], None]) -> str:
+        if fault := self._held_work(start, written):
+            return fault
+        if start is self._looked_at:  # the rest is looked for once
+            return ""
+        self._looked_at = start
+        return self._outside_work(start, restore)
+
+    def _outside_work(self, start: Callable[[], None], restore: Callable[[], None]) -> str:
+        """Say how a call works before, after or beside its launch; empty where it does not."""
+
+        wait_for_early_work = functools.partial(time.sleep, EARLY_SECONDS)
+
+        def launch() -> None:
+            restore()
+            start()
+            self.finish()
+
+        def sample(begin: Callable[[], None]) -> float | None:
+            restore()
+            return self.time(in_order((begin, wait_for_early_work)), watched=False)
+
+        if aftermath := self._aftermath:
+            aftermath.forget()
+            for _ in range(outside.IN_A_ROW):
+                restore()
+                start()
+                aftermath.mark()
+                if self._has_ended(aftermath):
+                    break
+            slack = math.inf if self._slack is None else self._slack
+            if fault := aftermath.fault or outside.early_work(sample, start, int(self._stream.handle), slack):
+                return fault
+        return outside.thread_fault(launch, self._threads)
+
+    def _held_work(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
+        """Say that a call does not keep to its stream; empty where it does.
 
         ``written``: its results, which hold poison. While the stream is held, nothing that is queued on it can run: a
         call that writes its results nevertheless queues elsewhere, and one that does not return waits for the stream.
@@ -256,9 +376,46 @@ class Device:
                 aside.synchronize()
                 changed = changed or bool((now != old).any())
 
-        if self.time(held) is None:
+        if self.time(held, watched=False) is None:
             return "waits until its work is done: queue it on `stream` and return"
         return "queues its work on another stream than the `stream` that it is given" if changed else ""
+
+    @contextmanager
+    def in_another_order(self, number: int) -> Iterator[str]:
+        if number and self.info.has_gpu_clock:
+            with self._crowded(number):
+                yield ", beside another kernel"
+        elif number:
+            import softcuda  # noqa: PLC0415  # where it is needed
+
+            with softcuda.in_another_order(number) as seed:
+                yield f", the second with --schedule-seed {seed}"
+        else:
+            yield ""
+
+    @functools.cached_property
+    def _occupy(self) -> Function:
+        return self.load(compile_file(OCCUPY, {}, self.info.timing_target).path, "occupy")
+
+    @contextmanager
+    def _crowded(self, number: int) -> Iterator[None]:
+        """Let blocks of another kernel take a part of the multiprocessors, on a stream of their own."""
+        gate = self._driver.pagelocked_zeros(1, np.uint32, mem_flags=self._driver.host_alloc_flags.DEVICEMAP)
+        address, limit = int(gate.base.get_device_pointer()), int(HOLD_SECONDS * self.info.clock_hz)
+        shared = self.info.limits.shared_bytes // 2 + 1024  # one to a multiprocessor
+        blocks = max(1, self.info.multiprocessors * (1 + number % CROWDS) // (2 * CROWDS))
+        launch = Launch((blocks, 1, 1), (self.info.limits.threads, 1, 1), shared)
+        self.launcher(self._occupy, launch, (np.uint64(address), np.int64(limit)))  # prepares it, for this stream too
+        aside, packed = self._driver.Stream(1), pack((np.uint64(address), np.int64(limit)))
+        with self._errors("launching a kernel beside another"):
+            self._occupy.handle[1].prepared_async_call(launch.grid, launch.block, aside, packed, shared_size=shared)
+        time.sleep(CROWDED_SECONDS)
+        try:
+            yield
+        finally:
+            gate[0] = 1
+            with suppress(self._driver.Error):  # what failed inside is said instead
+                aside.synchronize()
 
     def finish(self) -> None:
         with self._errors("the kernel failed"):  # the fault of a fast kernel may show here already
@@ -283,8 +440,15 @@ class Device:
             # Unlike a query, this prints what kernels wrote by printf.
             self._stop.synchronize()
 
-    def time(self, start: Callable[[], None]) -> float | None:
-        """Return the seconds that the GPU spends on what ``start`` queues; None where the hold ran into its limit.
+    def time(
+        self, start: Callable[[], None], after: Callable[[], None] | None = None, *, watched: bool = True
+    ) -> float | None:
+        """Return the seconds that the GPU spends on what ``start`` queues; None where the sample does not count.
+
+        That is where the hold ran into its limit, or a call works on after its stream has ended, which raises
+        WrongResult where it recurs, unless it is not to be ``watched``.
+
+        ``after``: queues what is to run directly behind it, outside of that time; nobody waits for it.
 
         The stream is held until everything is queued, as in NVIDIA's nvbench, so that the time does not contain
         Python's launch cost. It contains the GPU's own start of a kernel: an empty one takes 2.7 µs on an H200.
@@ -294,6 +458,7 @@ class Device:
         flags = int(self._hold_flags.base.get_device_pointer())
         arguments = (np.uint64(flags), np.uint32(self._holds), np.int64(HOLD_SECONDS * self.info.clock_hz))
         _, hold, _ = self._hold.handle
+        self._called = None
         with self._errors("holding the stream"):
             hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack(arguments))
         try:
@@ -301,10 +466,19 @@ class Device:
                 self._start.record(self._stream)
                 start()
                 self._stop.record(self._stream)
+                call = self._called if watched else None
+                if call and self._aftermath:
+                    self._aftermath.mark()
+                if after:
+                    after()
         finally:
             self._hold_flags[0] = self._holds
         self._wait()
         if self._hold_flags[1] != timeouts:
+            return None
+        if call and self._aftermath and not self._has_ended(self._aftermath):
+            if self._aftermath.fault:
+                raise WrongResult(f"{call.id} {self._aftermath.fault}")
             return None
         with self._errors("reading an event"):
             return float(self._stop.time_since(self._start)) * 1e-3
@@ -340,6 +514,23 @@ class Device:
         for target in targets:
             self.copy(target, address, min(size, capacity))
         return capacity
+
+    def variables(self, function: Function) -> list[tuple[int, int]]:
+        """Return address and size of each variable of the module that holds a kernel; none where it is unknown."""
+        if not function.handle:  # a call
+            return []
+        module, _, image = function.handle
+        again, ranges = self._loaded_again.get(module), list[tuple[int, int]]()
+        for name in symbols.variables(read_image(image)):
+            with suppress(self._driver.Error, DeviceError):  # what the image defines for the compiler's own use
+                address, size = module.get_global(name)
+                ranges.append((int(address), size))
+                ranges += [(again.variable(name), size)] if again else []
+        return ranges
+
+    def reset_persisting_cache(self) -> None:
+        """Give the lines of L2 that a launch before asked to be kept back to all. Raises DeviceError."""
+        driver_calls.reset_persisting_cache()
 
     def set_variable(self, function: Function, name: str, value: np.generic) -> None:
         """Set a __device__ variable of the module that holds a kernel."""

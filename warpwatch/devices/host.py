@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -79,8 +80,17 @@ class Host:
     def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         raise DeviceError(f"{case.variant.name} runs on a device, not on the host")
 
-    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray], restore: Callable[[], None]) -> str:
         return ""
+
+    def remarks_on_call(self) -> tuple[str, ...]:
+        return ()
+
+    def leave_call(self) -> None:
+        pass
+
+    def in_another_order(self, number: int) -> AbstractContextManager[str]:
+        return nullcontext("")
 
     def finish(self) -> None:
         pass

@@ -19,6 +19,7 @@ WORK_BYTES = {"float32": 14, "float64": 18, "int32": 52}
 OTHER_WORK_BYTES = 18  # of other types, which are computed in float64 as well
 # Memory for each element of the result that is compared: reference, bound, and the partial sums of convolutions.
 COMPARED_BYTES = 44
+RIGHT_BYTES = 16  # of these, what stays: reference and bound in float64
 UNLIMITED = 2**63  # bytes of a control group that has no limit
 # Control groups of version 1 and 2, by their controllers: folder, limit, usage, and what of that can be taken back.
 GROUPS = {
@@ -77,11 +78,12 @@ def _text(path: Path) -> str:
         return ""
 
 
-def peak_bytes(case: Case, *, copies: int, rows: int | None = None) -> int:
+def peak_bytes(case: Case, *, copies: int, rows: int | None = None, sets: int = 1) -> int:
     """Estimate the most bytes of the host's memory that running and checking a case takes at a time.
 
     ``copies``: how often inputs and results exist besides the inputs that are drawn, in a machine whose memory is
     the host's and on their way to another process. ``rows``: how many rows of the result are compared; None means all.
+    ``sets``: of inputs with their right results, which exist at a time; what a reference needs besides exists once.
     """
     inputs = sum(array.nbytes for array in case.inputs)
     compared, compared_bytes = sum(array.size for array in case.results), sum(array.nbytes for array in case.results)
@@ -92,7 +94,8 @@ def peak_bytes(case: Case, *, copies: int, rows: int | None = None) -> int:
     if case.work.operations:  # otherwise the reference is a view of an input
         work = sum(WORK_BYTES.get(array.dtype, OTHER_WORK_BYTES) * array.size for array in case.inputs)
         work += COMPARED_BYTES * compared
-    return inputs + copies * case.array_bytes + compared_bytes + work
+    others = (sets - 1) * (inputs + RIGHT_BYTES * compared)
+    return inputs + copies * case.array_bytes + compared_bytes + work + others
 
 
 def require(case: Case, needed: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -152,8 +153,23 @@ class Machine(Protocol):
     def call(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         """Prepare a call that takes the kernel's place, and return a function that starts it."""
 
-    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
-        """Say how a call does not keep to its stream; empty where it does. ``written``: its results, poisoned."""
+    def strays(self, start: Callable[[], None], written: Sequence[GuardedArray], restore: Callable[[], None]) -> str:
+        """Say how a call works outside its stream and its launch; empty where it does not.
+
+        ``written``: its results, poisoned. ``restore``: is called before each launch.
+        """
+
+    def remarks_on_call(self) -> tuple[str, ...]:
+        """Say what calls have changed of the process and the context since the last ``leave_call``."""
+
+    def leave_call(self) -> None:
+        """Restore what calls have changed of the process and the context."""
+
+    def in_another_order(self, number: int) -> AbstractContextManager[str]:
+        """Run what is launched inside, and waited for, in another order of blocks; in the usual one where that is 0.
+
+        The value says which order that is, or nothing.
+        """
 
     def finish(self) -> None:
         """Wait for the launches. Raises DeviceError where one failed, or did not end within the limit."""

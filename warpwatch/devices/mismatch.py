@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import is_float, wide
 from warpwatch.catalogue.expected import Expected
+from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.threads import for_each
+from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.machine import POISON, poison_of
 
 PIECE = 2**16  # elements that are compared at a time, so that they stay in the cache
@@ -21,8 +24,47 @@ PIECES_A_THREAD = 32
 WORST = "  worst     "  # how the line on the worst element begins
 
 
+@dataclass(frozen=True, kw_only=True)
+class WrongElements:
+    """Wrong elements of a result, for programs.
+
+    ``wrong`` of ``total`` elements of ``array`` are wrong, and ``unwritten`` of them still hold poison. ``worst``:
+    index of the one that is off by the most. There it holds ``got``; ``error`` is the difference from ``expected``, and
+    ``allowed`` the largest that is right, both None where they are not finite. ``first``: index of the first one, which
+    ``thread`` of ``block`` writes, as far as that is known.
+    """
+
+    array: str
+    wrong: int
+    total: int
+    worst: tuple[int, ...]
+    got: str
+    expected: str
+    first: tuple[int, ...]
+    error: float | None = None
+    allowed: float | None = None
+    unwritten: int = 0
+    block: tuple[int, ...] = ()
+    thread: tuple[int, ...] = ()
+
+
+class Description(str):
+    """Description of a wrong result for people, with its elements for programs."""
+
+    elements: WrongElements
+
+
 class WrongResult(Exception):
-    """A wrong result of a kernel; the message says where it is wrong."""
+    """A wrong result of a kernel; the message says where it is wrong. ``elements``: which, as far as that is known."""
+
+    elements: tuple[WrongElements, ...] = ()
+
+    @classmethod
+    def of(cls, problems: Sequence[str]) -> Self:
+        """Return the error of some descriptions."""
+        error = cls("\n".join(problems))
+        error.elements = tuple(each.elements for each in problems if isinstance(each, Description))
+        return error
 
     @property
     def summary(self) -> str:
@@ -171,7 +213,9 @@ def _holds_poison(got: Array) -> Array:
     return holds
 
 
-def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int = 0, notes: Sequence[str] = ()) -> str:
+def explain(
+    case: Case, name: str, mismatch: Mismatch, command: str, offset: int = 0, notes: Sequence[str] = ()
+) -> Description:
     """Describe a mismatch: the worst element, how many are wrong, their indices, their thread, and a command.
 
     ``name``: of the result. ``command`` runs the case again. ``offset``: elements that the result started past the
@@ -187,15 +231,35 @@ def explain(case: Case, name: str, mismatch: Mismatch, command: str, offset: int
         lines.append(f"  unwritten {mismatch.unwritten:,} of them still hold the poison: no thread wrote them")
     for axis, (indices, span) in enumerate(zip(mismatch.indices, mismatch.spans, strict=True)):
         lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(indices, *span)}")
-    if case.results and name == case.results[0].name:
-        owner, first = case.owner(mismatch.first, offset), ", ".join(map(str, mismatch.first))
-        if owner:
-            who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"
-            axes, (x, y) = "x, y" if len(owner.block) == 2 else "x, y, z", case.build.block_xy
-            blocks = f"{axes}; blocks of {x}x{y}, grid {case.launch.grid}"
-            lines.append(f"  first     [{first}], written by {who} ({blocks})")
+    owner = case.owner(mismatch.first, offset) if case.results and name == case.results[0].name else None
+    if owner:
+        first = ", ".join(map(str, mismatch.first))
+        who = f"thread {owner.thread} of block {owner.block}" if owner.thread else f"block {owner.block}"
+        axes, (x, y) = "x, y" if len(owner.block) == 2 else "x, y, z", case.build.block_xy
+        blocks = f"{axes}; blocks of {x}x{y}, grid {case.launch.grid}"
+        lines.append(f"  first     [{first}], written by {who} ({blocks})")
     lines += [*(f"  {note}" for note in notes), f"  again     {command}"]
-    return "\n".join(lines)
+    description = Description("\n".join(lines))
+    description.elements = _elements(name, mismatch, owner)
+    return description
+
+
+def _elements(name: str, mismatch: Mismatch, owner: Owner | None) -> WrongElements:
+    got, expected = (" ".join(plain_lines(_value(each)).split()) for each in (mismatch.got, mismatch.expected))
+    return WrongElements(
+        array=name,
+        wrong=mismatch.wrong,
+        total=mismatch.total,
+        worst=mismatch.worst,
+        got=got,
+        expected=expected,
+        error=mismatch.error if np.isfinite(mismatch.error) else None,
+        allowed=mismatch.bound if np.isfinite(mismatch.bound) else None,
+        first=mismatch.first,
+        unwritten=mismatch.unwritten,
+        block=tuple(owner.block) if owner else (),
+        thread=tuple(owner.thread or ()) if owner else (),
+    )
 
 
 def _values(case: Case, name: str, mismatch: Mismatch) -> str:

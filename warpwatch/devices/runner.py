@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,8 +22,10 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.arguments import Prepared, named_arguments, prepare_launches
 from warpwatch.devices.compile.builds import kernels_of, symbol_of
 from warpwatch.devices.digest import digests
+from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, Machine, in_order
 from warpwatch.devices.placement import PLAIN, Placement
+from warpwatch.devices.preparing import is_prepared, other_values
 from warpwatch.devices.references import LINE
 
 _libc = ctypes.CDLL(None)
@@ -52,6 +54,34 @@ class Outcome:
         return next(iter(self.results.values()))
 
 
+class Variables:
+    """Variables of a kernel's module, which outlive its launches, and the values that they had at ``keep``."""
+
+    def __init__(self, device: Device, function: Function) -> None:
+        """Find the variables and keep their values. Raises DeviceError."""
+        self._device = device
+        self._kept = [(address, size, device.allocate(size)) for address, size in device.variables(function)]
+        self.keep()
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def keep(self) -> None:
+        """Keep the values that the variables have now."""
+        for address, size, copy in self._kept:
+            self._device.copy(copy, address, size)
+
+    def restore(self) -> None:
+        """Give the variables the values that were kept."""
+        for address, size, copy in self._kept:
+            self._device.copy(address, copy, size)
+
+    def free(self) -> None:
+        """Give the memory of the values back."""
+        for _, _, copy in self._kept:
+            self._device.free(copy)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
     """A case in a machine's memory, ready to be launched any number of times.
@@ -59,7 +89,7 @@ class Loaded:
     ``inputs``: as they were uploaded; of an array that is changed in place these are its first values. ``own``: the
     arrays that belong to this case alone, by name. ``start`` launches; ``restore`` gives arrays their first values
     again, and is to be called before each launch. ``notes``: what is unusual in the declaration, and the likely cause
-    if the kernel turns out to be wrong.
+    if the kernel turns out to be wrong. ``variables``: of the kernel's module, where their values were kept.
     """
 
     case: Case
@@ -70,10 +100,15 @@ class Loaded:
     inputs: tuple[GuardedArray, ...]
     own: Mapping[str, GuardedArray]
     notes: tuple[str, ...] = ()
+    variables: Variables | None = None
 
-    @property
+    @functools.cached_property
     def results(self) -> tuple[GuardedArray, ...]:
         return tuple(self.own[array.name] for array in self.case.results)
+
+    @functools.cached_property
+    def _without_first_values(self) -> tuple[GuardedArray, ...]:
+        return tuple(self.own[a.name] for a in self.case.arrays if a.name in self.own and a.role is not Role.IN_OUT)
 
     @property
     def addresses(self) -> dict[str, int]:
@@ -83,9 +118,8 @@ class Loaded:
 
     def poison(self) -> None:
         """Fill results and scratch memory with poison, but for arrays that have first values."""
-        for array in self.case.arrays:
-            if array.name in self.own and array.role is not Role.IN_OUT:
-                self.own[array.name].poison()
+        for array in self._without_first_values:
+            array.poison()
 
     def clear(self, second: bool) -> None:
         """Fill results, scratch memory and their guard bands with one of the two patterns of poison."""
@@ -96,6 +130,8 @@ class Loaded:
         """Give back the memory of the arrays that belong to this case alone."""
         for array in self.own.values():
             array.free()
+        if self.variables:
+            self.variables.free()
 
 
 @contextmanager
@@ -134,10 +170,20 @@ def upload(
 
 
 def load(
-    machine: Machine, case: Case, image: Path, inputs: tuple[GuardedArray, ...], placement: Placement = PLAIN
+    machine: Machine,
+    case: Case,
+    image: Path,
+    inputs: tuple[GuardedArray, ...],
+    placement: Placement = PLAIN,
+    beside: Function | None = None,
 ) -> Loaded:
-    """Load the kernel and allocate poisoned results, for inputs that are uploaded already. Raises DeviceError."""
-    prepare = functools.partial(_prepare, machine, case, image, inputs, placement)
+    """Load the kernel and allocate poisoned results, for inputs that are uploaded already. Raises DeviceError.
+
+    ``beside``: the kernel of the same case on other arrays, with which it shares its module. One whose variables hold
+    inputs has a module of its own all the same.
+    """
+    shared = None if case.variant.symbols else beside
+    prepare = functools.partial(_prepare, machine, case, image, inputs, placement, shared)
     return load_with(machine, case, inputs, prepare, placement)
 
 
@@ -175,17 +221,27 @@ def load_with(
     )
 
 
+def with_variables(loaded: Loaded) -> Loaded:
+    """Keep the values that the variables of a kernel's module have now, if it has any. Raises DeviceError."""
+    machine = loaded.machine
+    kept = Variables(machine, loaded.function) if isinstance(machine, Device) else None
+    return replace(loaded, variables=kept) if kept else loaded
+
+
 def _prepare(
     machine: Machine,
     case: Case,
     image: Path,
     inputs: Sequence[GuardedArray],
     placement: Placement,
+    beside: Function | None,
     addresses: Mapping[str, int],
 ) -> Prepared:
     """Load the kernels of a case, and return the first and a function that launches them all in order."""
     if case.variant.call:
-        return Prepared(Function(case.variant.name, None), machine.call(case, addresses))
+        others = other_values(machine, case, inputs, addresses, placement) if is_prepared(case) else nullcontext()
+        with others:
+            return Prepared(Function(case.variant.name, None), machine.call(case, addresses))
     if placement.padding and not case.variant.takes_padding:
         raise BadCase(f"{case.id}: {case.variant.name} takes no padded rows: its arguments do not ask for `padding`")
     functions: list[Function] = []
@@ -193,7 +249,7 @@ def _prepare(
     drawn = {array.name: array.shape for array in inputs} if case.family.draw else None
     for step in case.steps:
         symbol = symbol_of(image, case, step.entry)
-        functions.append(machine.load(image, symbol, functions[0] if functions else None))
+        functions.append(machine.load(image, symbol, functions[0] if functions else beside))
         values = case.arguments(step, addresses, placement.padding, drawn)
         given = named_arguments(case, addresses, values, case.words(step))
         launches.append((functions[-1], placement.launch(step.launch), given))
@@ -233,15 +289,16 @@ def run_several(
 
     ``draws``: inputs, of which the first are used for so many ``launches`` and each of the others for one more. Of the
     launches on the first inputs, those are left out whose results are the same to the bit as those of the first
-    launch. Results and guard bands hold other poison from the second launch on. Writes elsewhere are looked for after
-    the first two launches, after the last one on the first inputs, and after those on others. Raises DeviceError or
-    BadCase, which name the case.
+    launch. From the second launch on, results and guard bands hold other poison, and blocks run in another order where
+    that costs nothing. Writes elsewhere are looked for after the first two launches, after the last one on the first
+    inputs, and after those on others. Raises DeviceError or BadCase, which name the case.
     """
     with ExitStack() as cleanup:
         guarded = upload(machine, case, draws[0], placement)
         for array in guarded:
             cleanup.callback(array.free)
         loaded = load(machine, case, image, guarded, placement)
+        cleanup.callback(machine.leave_call)
         cleanup.callback(loaded.free_own)
         yield from _launch_all(loaded, draws, launches, placement)
 
@@ -266,8 +323,10 @@ def _launch_all(
             loaded.clear(second=True)
         else:
             loaded.poison()
+        another = loaded.machine.in_another_order(number - 1 if loaded.machine.finds_faults and not draw else 0)
         try:
-            results = _launch_again(loaded, first.results, [] if draw else known)
+            with another:
+                results = _launch_again(loaded, first.results, [] if draw else known)
         except DeviceError as error:
             raise DeviceError(f"{error}\n  launch    {number} of {last}", error.lost) from None
         looks = number == 2 or number >= launches
@@ -308,10 +367,11 @@ def _launch_again(loaded: Loaded, first: Mapping[str, Array], known: Sequence[in
 
 def _are_equal(results: Mapping[str, Array], others: Mapping[str, Array]) -> bool:
     """Return whether results are equal to the bit."""
-    return all(np.array_equal(_bytes(array), _bytes(others[name])) for name, array in results.items())
+    return all(np.array_equal(bytes_of(array), bytes_of(others[name])) for name, array in results.items())
 
 
-def _bytes(array: Array) -> Array:
+def bytes_of(array: Array) -> Array:
+    """Return the bytes of an array in the order of its elements."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
@@ -322,7 +382,7 @@ def stray_work(loaded: Loaded) -> str:
     loaded.restore()
     loaded.poison()
     loaded.machine.finish()
-    return loaded.machine.strays(loaded.start, loaded.results)
+    return loaded.machine.strays(loaded.start, loaded.results, loaded.restore)
 
 
 def launch_and_wait(loaded: Loaded) -> None:
@@ -352,7 +412,7 @@ def damage(loaded: Loaded, inputs: Mapping[str, Array]) -> tuple[str, ...]:
     """Return a sentence for each write outside the arrays or into the inputs. ``inputs``: as uploaded."""
     harm = [array.overrun() for array in (*loaded.inputs, *loaded.own.values())]
     for array in loaded.inputs:
-        if changed := np.count_nonzero(_bytes(array.read()) != _bytes(inputs[array.name])):
+        if changed := np.count_nonzero(bytes_of(array.read()) != bytes_of(inputs[array.name])):
             harm.append(f"changed its operand {array.name}: {changed:,} bytes differ")
     return tuple(filter(None, harm))
 

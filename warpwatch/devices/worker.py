@@ -34,7 +34,7 @@ from warpwatch.catalogue.project import Project, load_project
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.compile.compiler import ENGINE, CompileError, Image
-from warpwatch.devices.evaluate import evaluate, faults, plan
+from warpwatch.devices.evaluate import evaluate, judge, plan
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
 from warpwatch.devices.host import Host
@@ -44,6 +44,7 @@ from warpwatch.devices.machine import LATE, DeviceError, Machine
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, flush, run_several
+from warpwatch.devices.same_bits import Repeated, between_processes, repeated
 from warpwatch.devices.transfer import PATIENCE, Stage, receive, send, serve, stage
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
@@ -478,6 +479,11 @@ def gpu() -> Device:
     return device
 
 
+def has_opened_gpu() -> bool:
+    """Tell, in the child, whether the device is open."""
+    return False in _machines  # the key of what is not the host
+
+
 def describe_device() -> DeviceInfo:
     """Return, in the child, the properties of the device. Raises NoDevice where there is none."""
     return gpu().info
@@ -502,10 +508,24 @@ def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Pl
     return next(run_several(machine(case.variant.on_host), case, image, [inputs], 1, placement))
 
 
-def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> tuple[list[str], str]:
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """A case that was evaluated: its faults, a remark, and why no further inputs were tried, if any could be."""
+
+    faults: list[str]
+    remark: str
+    left_out: str
+
+
+def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> Tested:
     """Evaluate a case, in the child, as ``Kernel.evaluate`` says."""
-    trial, faults, _ = evaluate(machine(case.variant.on_host), case, image, again, **options)
-    return faults, trial.left_out
+    evaluated = evaluate(machine(case.variant.on_host), case, image, again, **options)
+    return Tested(faults=evaluated.faults, remark=evaluated.remark, left_out=evaluated.trial.left_out)
+
+
+def repeat_case(case: Case, image: Path, **options: Any) -> Repeated:
+    """Launch a case again and again, in the child, as ``same_bits.repeated`` does."""
+    return repeated(machine(case.variant.on_host), case, image, **options)
 
 
 def launch_all(
@@ -552,11 +572,8 @@ class Kernel:
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
 
-    def evaluate(self, case: Case, again: str, **options: Any) -> tuple[list[str], str]:
-        """Evaluate a case of this build as devices.evaluate.evaluate does, with its options.
-
-        Returns the faults, and why no further inputs were tried, if any could be.
-        """
+    def evaluate(self, case: Case, again: str, **options: Any) -> Tested:
+        """Evaluate a case of this build as devices.evaluate.evaluate does, with its options."""
         if self.worker.settings.untrusted:
             return self._evaluate_apart(case, again, **options)
         return self.worker.call(evaluate_case, case, self.image.path, again, **options)
@@ -571,17 +588,28 @@ class Kernel:
         exact: bool = False,
         further: bool = True,
         placement: Placement = PLAIN,
-    ) -> tuple[list[str], str]:
+    ) -> Tested:
         """Evaluate as ``evaluate`` does, with the right results in this process and the launches in the other."""
         trial = plan(case, seed, launches=launches, exact=exact, further=further)
         outcomes, error = self.worker.call(launch_all, case, self.image.path, trial.inputs, launches, placement)
         if error and error.lost:
             self.worker.renew()
-        offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-        problems = faults(trial, outcomes, again, offsets)
+        problems, remark = judge(trial, iter(outcomes), again, placement)
         if error and not problems:
             raise error
-        return problems, trial.left_out
+        return Tested(faults=problems, remark=remark, left_out=trial.left_out)
+
+    def repeat(self, case: Case, *, launches: int, seed: int = 0, other: Worker | None = None) -> Repeated:
+        """Launch a case again and again, in this process and once in another one, and say where bits differ."""
+        image = self.image.path
+        own = self.worker.call(repeat_case, case, image, seed=seed, launches=launches)
+        if other is None or own.differing:
+            return own
+        theirs = other.call(repeat_case, case, image, seed=seed, launches=1, known=own.digest)
+        if theirs.digest == own.digest:
+            return own
+        mine = self.worker.call(repeat_case, case, image, seed=seed, launches=1, known=theirs.digest)
+        return replace(own, differing=between_processes(mine, theirs))
 
 
 def _answer(function: tuple[str, str], contents: Callable[[], Any]) -> tuple[object, Exception | None]:

@@ -9,7 +9,7 @@ from math import prod
 
 from warpwatch.catalogue.cases import Case, CaseStep
 from warpwatch.catalogue.launches import Capability, read_capability
-from warpwatch.compare.code_difference import first_line, occupancy_at, paired
+from warpwatch.compare.code_difference import KernelChange, first_line, occupancy_at, paired
 from warpwatch.devices.compile.builds import kernels_of, symbols_in
 from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, read_image
 from warpwatch.devices.compile.entries import Kernels
@@ -20,6 +20,7 @@ from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
 from warpwatch.revision.commit import CommitCase
 from warpwatch.revision.declared import of_code, own_identity
+from warpwatch.runs.explained import Explained, Figure, RecordedCause
 from warpwatch.runs.identity import Identity, difference
 from warpwatch.verdict.rule import Verdict
 
@@ -71,6 +72,26 @@ class Explanation:
         changed = filter(None, [*(cause.sentence for _, cause in self.causes), self.besides])
         counts = (_counts(entry, *sides) for entry, sides in self.sides.items())
         return "; ".join(changed) or self.note or "; ".join(counts)
+
+    @property
+    def record(self) -> Explained:
+        """This explanation as a run records it."""
+        causes = tuple(
+            RecordedCause(
+                kernel=entry,
+                sentence=cause.sentence,
+                effect=str(cause.effect),
+                rule=cause.rule,
+                likely=cause is self.likely,
+            )
+            for entry, cause in self.causes
+        )
+        figures = tuple(
+            Figure(kernel=entry, name=row.name, old=row.old, new=row.new)
+            for entry, (old, new) in self.sides.items()
+            for row in KernelChange(entry=entry, old=old, new=new).differences()
+        )
+        return Explained(causes=causes, figures=figures, besides=self.besides, note=self.note)
 
 
 def _counts(entry: str, old: KernelSide, new: KernelSide) -> str:

@@ -224,9 +224,13 @@ class BenchPlugin:
     def _record(self) -> None:
         """Hand what is known of a run that measures to its record, where that has a file of its own."""
         tests = self.config.stash[TESTS]
-        if self.run.selected and tests.record:
+        if self.run.selected and tests.is_recorded:
             benchmarks = [saved for saved, _ in Benchmarks(self.config).documents()]
-            tests.about = self._ending.about(benchmarks)
+            steps = {"next": list(self._ending.next_step()), "next_steps": self._ending.next_steps()}
+            tests.about = self._ending.about(benchmarks) | steps
+            tests.about["explained"] = self.run.comparison.explained
+            tests.about["remarks"] = self.run.notes  # among them is the saved run's file, once it is written
+            tests.left_out["serial, and over a second"] = [case.id for case in omitted_cases(self.run.project.families)]
             tests.document = {"benchmarks": benchmarks, "machine_info": {"gpu": self.run.gpu}}
         tests.about["nothing"] = self._last_words
 
@@ -257,6 +261,7 @@ class BenchPlugin:
             decisions=comparison.decisions,
             controls=comparison.controls,
             energy=comparison.energy,
+            explained=comparison.explained,
             lines=tuple(comparison.describe()) if comparison.active else (),
             notes=tuple(run.notes),
             alarm=comparison.alarm,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ class Ending:
         on_all_cores(read, lambda done, _: progress(done, steps + len(calls)))
         explained = on_all_cores(calls, lambda done, _: progress(steps + done, steps + len(calls)))
         explanations |= {name: job.result().sentence for name, job in explained.items()}
+        comparison.explained |= {name: job.result().record for name, job in explained.items()}
         for name, explanation in explanations.items():
             decisions[name] = replace(decisions[name], explanation=explanation)
 
@@ -144,6 +145,7 @@ class Ending:
         facts, report = Benchmarks(self._config).facts, "--benchmark-columns=median"
         if thrown := sum(each.get("hold_timeouts", 0) for _, each in facts):
             lines.append(f"{thrown} samples were thrown away and taken again, because the hold ran into its limit")
+        lines += _remarks(facts)
         if comparison.active:
             lines += comparison.describe()
             lines += self._verdicts() if run.concluded else ["interrupted: no case has a verdict"]
@@ -158,7 +160,7 @@ class Ending:
             lines.append(f"times of {len(facts)} cases: {report}; -v prints them here")
         if run.results.saved and is_cut:
             lines.append(f"every verdict of this run: {report} --html FOLDER")
-        lines += self._next_step()
+        lines += [f"next: {step}" for step in self.next_step()]
         slug = run.gpu.get("slug", "")
         if slug and self._has_clock and not run.asked.option and not run_files(run.project.baselines / slug):
             lines.append(f"there is no baseline for {slug} yet; `{RECORD}` makes one")
@@ -194,19 +196,25 @@ class Ending:
         named, few = named_options(self._config, with_settings=False), len(Benchmarks(self._config).facts) <= SHOWN
         return few or self._config.get_verbosity() > 0 or any(f"--benchmark-{name}" in named for name in FOR_TABLES)
 
-    def _next_step(self) -> Iterator[str]:
-        """Yield a line on what to do after a run that found a kernel wrong or slower."""
+    def next_steps(self) -> dict[str, str]:
+        """Return what to do about each slower case."""
+        comparison, against = self._run.comparison, spelled(self._config, "against")
+        slower = [name for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER]
+        return {name: step for name in slower if (step := comparison.next_step(name, against))}
+
+    def next_step(self) -> Iterator[str]:
+        """Yield what to do after a run that found a kernel wrong or slower."""
         comparison = self._run.comparison
         slower = {name: each.ratio for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER}
         if wrong := sorted(self._run.failed - slower.keys()):
             is_untrusted = self._run.worker.settings.untrusted
             again = 'pytest "bench::bench_kernel[{}]" --untrusted' if is_untrusted else "python -m warpwatch run {}"
             case = next((f"; {again.format(name)}" for name in wrong if name.count("-") == 4), "")
-            yield f"next: mend what is wrong{case}"  # a mistake in a declaration has no case
+            yield f"mend what is wrong{case}"  # a mistake in a declaration has no case
         elif slower:
             worst = max(slower, key=lambda name: (slower[name], name))
-            if step := comparison.next_step(worst, spelled(self._config, "against")):
-                yield f"next: {step}"
+            if step := self.next_steps().get(worst):
+                yield step
 
     def _energies(self) -> tuple[int, Counter[str]]:
         """Return how many timed cases have an energy, and why others have none; neither where none was asked for."""
@@ -221,6 +229,18 @@ class Ending:
             else:
                 left_out["its test failed before"] += 1
         return measured, left_out
+
+
+def _remarks(cases: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return a line for each remark, with the first case that has it."""
+    named: dict[str, list[str]] = {}
+    for name, facts in cases:
+        for remark in facts.get("remarks", ()):
+            named.setdefault(remark, []).append(name)
+    return [
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {remark}"
+        for remark, names in named.items()
+    ]
 
 
 def _reasons(left_out: Counter[str]) -> str:

@@ -6,10 +6,11 @@ The short names that tests ask for come last.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from warpwatch.compare.comparison import Comparison
 from warpwatch.devices import gpu, host_memory
 from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
+from warpwatch.devices.evaluate import judged
 from warpwatch.devices.gpu import Device, NoDevice
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
 from warpwatch.devices.machine import DeviceError
@@ -82,7 +84,8 @@ class Measure:
         with timed_rounds(benchmark, measured.sample, rounds, parameters=parameters, facts=measured.facts) as stats:
             if stats:
                 measured.finish(stats.median)
-            measured.check_last_result()
+            measured.check(stats.median if stats else None)
+            measured.record_bits()
         measured.observe(self.budget.observers)
         if stats:
             self.comparison.add(measured, stats.data)
@@ -92,7 +95,12 @@ class Measure:
 # inputs, and as the reference computes with them.
 COPIES = 6
 FAILURES = pytest.StashKey[list[str]]()  # of a test: messages of its checks that failed
-LEFT_OUT = "further inputs left out"  # the property of JUnit's file that says why
+# Properties of a test, in JUnit's file too: why no further inputs were tried; what is odd of a case that is right; how
+# often it was asked for the same bits, and whether it gave them.
+LEFT_OUT, REMARK, REPEATED = "further inputs left out", "remark", "same bits again"
+AGAIN = 3  # launches of a test of random inputs, where another one has launched its case often
+# Launches that ask for the same bits: of a slow case, or where only the declaration asks; and with --deterministic.
+REPEATS, MANY_REPEATS = 4, 12
 
 
 def assert_right(
@@ -105,27 +113,33 @@ def assert_right(
     seed: int = 0,
     launches: int = 1,
     further: bool = False,
-) -> str:
+) -> list[tuple[str, object]]:
     """Fail the test unless the result is right and nothing else was written.
 
     ``exact``: inputs are whole numbers whose sums are exact in any order, so that results must be equal to the bit;
     where the family says that they are. Otherwise inputs are random, and the family's tolerance applies.
     ``placement``: the layout of arrays and blocks. ``again``: the command that runs this test alone, for the message.
     ``launches``: on these inputs, all of them compared. ``further``: other inputs are tried too (catalogue/draws.py).
-    Returns why they were not, or an empty text.
+    Returns properties of the test: why they were not tried, and what is odd of a case that is right.
     """
     host_memory.require(case, host_memory.peak_bytes(case, copies=COPIES))
     try:
-        problems, left_out = kernel.evaluate(
+        tested = kernel.evaluate(
             case, again, seed=seed, launches=launches, exact=exact, further=further, placement=placement
         )
     except DeviceError as error:
         raise DeviceError(with_command(str(error), again), error.lost) from None
+    _fail_where(tested.faults)
+    properties = {LEFT_OUT: tested.left_out, REMARK: tested.remark}
+    return [(name, text) for name, text in properties.items() if text]
+
+
+def _fail_where(problems: Sequence[str]) -> None:
+    """Fail the test where something is wrong with its case."""
     if problems:
         failure = pytest.fail.Exception("\n".join(problems), pytrace=False)
-        failure.__context__ = WrongResult(str(failure))  # its kind, for the record of this run
+        failure.__context__ = WrongResult.of(problems)  # its kind and elements, for the record of this run
         raise failure from None
-    return left_out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +150,9 @@ class Check:
     runs this test alone. ``by_hand``: options of this run for ``warpwatch run``. ``launches``: of a case on one of the
     shapes that its family is tested on, unless its cost is above ``cheap``. ``of_cheapest``: of the cheapest case of a
     kernel. ``launched``: such cases, and the test that launched each so often: other tests of it need not.
-    ``properties``: of the test, to which is added why no further inputs were tried. ``failures``: messages of the
-    checks that failed, whatever the test makes of them.
+    ``properties``: of the test, to which remarks are added. ``failures``: messages of the checks that failed, whatever
+    the test makes of them. ``other``: with --deterministic, returns the worker of another process. ``repeated``: cases
+    that were asked for the same bits.
     """
 
     kernel: Kernel
@@ -150,6 +165,8 @@ class Check:
     launched: dict[str, str] = field(default_factory=dict)
     properties: list[tuple[str, object]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    other: Callable[[], Worker] | None = None
+    repeated: set[str] = field(default_factory=set)
 
     def __repr__(self) -> str:
         return f"Check({self.case.id if self.case else self.kernel.build.id})"
@@ -168,9 +185,11 @@ class Check:
             pytest.fail("check() needs a case where the test is marked with builds: check(case)", pytrace=False)
         again = self.again if seed is None else f"python -m warpwatch run {chosen.id} --seed {seed}{self.by_hand}"
         repeats = chosen == self.case and self._is_repeated(chosen)
-        launches = self._launches(chosen) if repeats and self.launched.setdefault(chosen.id, again) == again else 1
+        launches = 1 if exact or not repeats else min(self.launches, AGAIN)
+        if repeats and self.launched.setdefault(chosen.id, again) == again:
+            launches = self._launches(chosen)
         try:
-            left_out = assert_right(
+            more = assert_right(
                 self.kernel,
                 chosen,
                 again,
@@ -180,11 +199,34 @@ class Check:
                 launches=launches,
                 further=repeats,
             )
+            self.properties.extend(more)
+            if repeats and chosen.id not in self.repeated:
+                self.repeated.add(chosen.id)
+                self._require_same_bits(chosen, again, known=REMARK in dict(more))
         except (Exception, pytest.fail.Exception) as error:
             self.failures.append(str(error))
             raise
-        if left_out:
-            self.properties.append((LEFT_OUT, left_out))
+
+    def _require_same_bits(self, case: Case, again: str, *, known: bool) -> None:
+        """Ask a case for the same bits again, where the declaration requires them or --deterministic asks for them.
+
+        The inputs are random ones, because sums of small whole numbers are the same in every order. ``known``: the
+        launches before have shown that bits differ.
+        """
+        asked = self.other is not None and case.deterministic is not False
+        if case.family.prints or not (asked or case.deterministic or case.same_for):
+            return
+        launches = MANY_REPEATS if asked and case.launch_cost <= self.cheap else REPEATS
+        if known:
+            launches, asked = 1, False
+        found = self.kernel.repeat(case, launches=launches, other=self.other() if asked and self.other else None)
+        differs = case.deterministic is not False and (known or bool(found.differing))
+        problems, remark = judged(case, found.differing, again) if found.differing else ([], "")
+        problems += [f"{case.id}: {fewer} (same_for)\n  again     {again}" for fewer in found.fewer]
+        self.properties.append((REPEATED, "no" if differs or found.fewer else "yes"))
+        if remark:
+            self.properties.append((REMARK, remark))
+        _fail_where(problems)
 
     def _launches(self, case: Case) -> int:
         """Return how often a case is launched: more often where that is the cheapest of its kernel, because it counts.
@@ -214,10 +256,16 @@ def with_command(message: str, again: str) -> str:
 
 def command_of(item: pytest.Item) -> str:
     """Return the command that runs a test: ``pytest "correctness/test_kernels.py::test_exact[...]"`` with options."""
-    options = _chosen(item.config, spelled(item.config, "device"), spelled(item.config, "schedule-seed"))
-    if value_of(item.config, "untrusted"):
-        return f'pytest "{judge.written(item)}" --untrusted{options}'
-    return f'pytest "{item.nodeid}"{options}'
+    return command_for(item.config, item.nodeid)
+
+
+def command_for(config: pytest.Config, nodeid: str) -> str:
+    """Return the command that runs the test of an id."""
+    options = _chosen(config, spelled(config, "device"), spelled(config, "schedule-seed"))
+    options += f" {spelled(config, 'deterministic')}" * bool(value_of(config, "deterministic"))
+    if value_of(config, "untrusted"):
+        return f'pytest "{judge.written(nodeid)}" --untrusted{options}'
+    return f'pytest "{nodeid}"{options}'
 
 
 def _chosen(config: pytest.Config, device_option: str, seed_option: str) -> str:
@@ -324,7 +372,21 @@ def warpwatch_check(
         launched=request.config.stash.setdefault(LAUNCHED, {}),
         properties=request.node.user_properties,
         failures=request.node.stash.setdefault(FAILURES, []),
+        other=functools.partial(other_worker, request.config) if value_of(request.config, "deterministic") else None,
+        repeated=request.config.stash.setdefault(ASKED, set()),
     )
+
+
+ASKED = pytest.StashKey[set[str]]()  # cases that were asked for the same bits
+OTHER = pytest.StashKey[Worker]()  # the worker of another process, whose results have to have the same bits
+
+
+def other_worker(config: pytest.Config) -> Worker:
+    """Return a worker in another process than that of this run, which the first call starts."""
+    if OTHER not in config.stash:
+        config.stash[OTHER] = Worker(config.stash[PROJECT], config.stash[WORKER].settings)
+        config.add_cleanup(config.stash[OTHER].stop)
+    return config.stash[OTHER]
 
 
 LAUNCHED = pytest.StashKey[dict[str, str]]()  # cases that were launched several times, and the test that did it

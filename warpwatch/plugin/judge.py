@@ -71,10 +71,10 @@ def _ours(argument: str, root: Path) -> str:
     return f"{TESTS / file}{colons}{name}"
 
 
-def written(item: pytest.Item) -> str:
+def written(nodeid: str) -> str:
     """Return how a test of ours is named on the command line."""
-    folder = "bench" if item.path.name.startswith("bench") else "correctness"
-    return f"{folder}::{item.name}"
+    name = nodeid.rpartition("::")[2]
+    return f"{'bench' if name.startswith('bench_') else 'correctness'}::{name}"
 
 
 def names_benchmark(config: pytest.Config) -> bool:

@@ -85,6 +85,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "N",
         "help": "Launch each tested case so often on the same inputs (default: 30; on the software device 3).",
     },
+    "deterministic": _FLAG
+    | {
+        "help": "Ask of each tested case whether it gives the same bits again: in more launches, in other orders of "
+        "threads and blocks, and in another process; and say where bits differ. Where a declaration has "
+        "deterministic=True, that fails the test."
+    },
     "against": {
         "metavar": "REV",
         "help": "Time each kernel in turns with that of another git revision, and judge which is slower.",
@@ -109,6 +115,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "FILE",
         "help": "Write what fails as SARIF for code hosts: faults and wrong results of kernels, errors of compilers, "
         "and all else.",
+    },
+    "json": {
+        "metavar": "FILE",
+        "help": "Write what this run found for programs: verdicts, figures, faults with their places and the next step "
+        "of each case, as JSON of one schema (docs/agents.md).",
     },
     "record": {
         "metavar": "FILE",
@@ -250,6 +261,29 @@ def names_benchmark(config: pytest.Config, root: Path) -> bool:
 def value_of(config: pytest.Config, name: str) -> Any:
     """Return the value of an option of ours, such as ``device``."""
     return config.getoption(PREFIX + name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Write the file of --json when the run has ended, in whatever way."""
+    name = config.getoption(PREFIX + "json", None)
+    if not name:
+        return (yield)
+    status: object = pytest.ExitCode.INTERNAL_ERROR
+    message = ""
+    try:
+        status = yield
+    except BaseException as error:
+        usage = isinstance(error, pytest.UsageError)
+        status = pytest.ExitCode.USAGE_ERROR if usage else pytest.ExitCode.INTERNAL_ERROR
+        message = str(error) if usage else f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        from warpwatch.plugin.json_file import write  # noqa: PLC0415  # where there are kernels
+
+        number = status if isinstance(status, int) else pytest.ExitCode.OK
+        written = write(config, config.invocation_params.dir / name, spelled(config, "json"), number, message)
+    return status if written or status else pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(tryfirst=True)

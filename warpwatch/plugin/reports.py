@@ -7,8 +7,9 @@ test's report, through xdist too. The first process records them, and writes the
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,47 +21,54 @@ from msgspec import structs
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import Problem, problems
+from warpwatch.devices.compile.builds import suspicious_lines
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.machine import LATE, DeviceError
+from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.plugin import judge
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.asked import RUN
 from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, DEVICE, PROJECT, WORKER
-from warpwatch.plugin.fixtures import FAILURES, LEFT_OUT, command_of, with_command
-from warpwatch.plugin.options import OPTIONS, value_of
-from warpwatch.plugin.storage import Results
+from warpwatch.plugin.fixtures import (
+    FAILURES,
+    LEFT_OUT,
+    REMARK,
+    REPEATED,
+    command_for,
+    command_of,
+    with_command,
+)
+from warpwatch.plugin.json_file import LOST, RECORD, begin
+from warpwatch.plugin.options import BENCHMARK, OPTIONS, spelled, value_of
 from warpwatch.plugin.xdist.processes import is_part
 from warpwatch.report.sarif import document
 from warpwatch.runs.faults import (
-    COMPILE_ERROR,
     FAILED,
-    LOST,
     MISTAKE,
     SLOWER,
-    TIMEOUT,
-    WRONG,
     Fault,
     Place,
     compile_errors,
     merged,
-    reported,
+    of_error,
+    one_line,
 )
 from warpwatch.runs.files import compact_json, write_whole
-from warpwatch.runs.record import Outcome, TestRecord, recorded
+from warpwatch.runs.record import Outcome, TestRecord, facts_of, recorded
 from warpwatch.verdict.rule import Verdict
 
 WITH_WHOLE_MESSAGES = 2  # the verbosity, as of -vv, with which pytest's short summary is not short
 MOST_SHOWN = 2**15  # characters that a test's kernel printed
 TESTS = pytest.StashKey["Tests"]()
+MOST_REMARKS = 20  # lines that are printed
 MOST = 2**14  # characters of a message that are recorded
-LONGEST = 2000  # characters of a sentence
 OF_KERNEL = "of_kernel"  # attribute of a report, which xdist hands on
 ATTRIBUTE = "warpwatch"  # attribute of a report: what is known in the process that ran the test
 REPORT_BYTES = 2**16  # of a record or a file of faults, for which there must be space
+REMARKS = (LEFT_OUT, REMARK)  # properties of a test that are remarks on its case
 KNOWN = (WrongResult, DeviceError, CompileError)
 Parameter = Case | Build | Problem | None
 
@@ -70,13 +78,21 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kernel: str = ""
     place: Place = Place()
+    declared: Place = Place()
     faults: tuple[Fault, ...] = ()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print a line for each reason of skips; pytest's own -rs has a line for every test function.
+    """Print the lines on the run as a whole."""
+    for text in _lines_on_run(terminalreporter):
+        terminalreporter.line(text)
 
-    It also prints the declarations that have no cases because of a mistake, which a selection would hide.
+
+def _lines_on_run(terminalreporter: pytest.TerminalReporter) -> list[str]:
+    """Return what is printed and recorded of the run as a whole.
+
+    It has a line for each reason of skips; pytest's own -rs has a line for every test function. It also has the
+    declarations without cases because of a mistake, which a selection would hide.
     """
     stash = terminalreporter.config.stash
     reports = terminalreporter.stats.get("skipped", ())
@@ -86,12 +102,33 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     properties = (dict(report.user_properties) for report in tested if report.when == "call")
     left_out = Counter(named[LEFT_OUT] for named in properties if LEFT_OUT in named)
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
+    lines += _of_same_bits(tested, value_of(terminalreporter.config, "deterministic"))
+    lines += [f"suspicious: {sentence}" for sentence in _suspicious(terminalreporter.config)]
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
     lines += judge.notes(stash[WORKER], stash.get(DEVICE, None))
     lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
-    for text in lines:
-        terminalreporter.line(text)
+    return lines
+
+
+def _suspicious(config: pytest.Config) -> list[str]:
+    """List what is unusual in the sources of foreign code; nothing where the code is trusted."""
+    untrusted = getattr(config.stash[WORKER].settings, "untrusted", False)
+    return suspicious_lines(config.stash[PROJECT]) if untrusted and not is_part(config) else []
+
+
+def _of_same_bits(tested: Iterable[pytest.TestReport], everywhere: bool) -> list[str]:
+    """Return a line for each remark, and one on the cases that were asked for the same bits.
+
+    ``everywhere``: another process was asked too.
+    """
+    named = [each for report in tested if report.when == "call" for each in report.user_properties]
+    remarks = [f"remark: {text}" for text in dict.fromkeys(text for name, text in named if name == REMARK)]
+    cut = [f"... and {len(remarks) - MOST_REMARKS} more remarks: --junitxml=FILE has all"]
+    asked = Counter(answer for name, answer in named if name == REPEATED)
+    where = f"in later launches, in other orders of blocks{' and in another process' * everywhere}"
+    counted = [f"the same bits {where}: {asked['yes']} of {asked.total()} cases"]
+    return [*remarks[:MOST_REMARKS], *cut * (len(remarks) > MOST_REMARKS), *counted * bool(asked)]
 
 
 @pytest.hookimpl(specname="pytest_terminal_summary", wrapper=True, tryfirst=True)
@@ -153,7 +190,8 @@ def pytest_runtest_makereport(
     if report.failed or is_timed(item):
         place = _place(parameter, report.location)
         faults = faults_of(call.excinfo, parameter, place) if report.failed and call.excinfo else []
-        sent = Sent(kernel=_kernel(parameter), place=place, faults=tuple(faults))
+        declared = Place.of_declaration(parameter) if isinstance(parameter, Case) else Place()
+        sent = Sent(kernel=_kernel(parameter), place=place, declared=declared, faults=tuple(faults))
         setattr(report, ATTRIBUTE, msgspec.to_builtins(sent))
     if parameter is not None:
         setattr(report, OF_KERNEL, True)
@@ -171,20 +209,15 @@ def _kernel(parameter: Parameter) -> str:
 def _place(parameter: Parameter, location: tuple[str, int | None, str]) -> Place:
     """Return where a kernel begins, or else where its test does."""
     place = Place.of_kernel(parameter) if isinstance(parameter, Case) else Place()
-    return place if place.file else Place(file=_sentence(location[0]), line=(location[1] or 0) + 1)
+    return place if place.file else Place(file=one_line(location[0]), line=(location[1] or 0) + 1)
 
 
 def faults_of(raised: pytest.ExceptionInfo[BaseException], parameter: Parameter, place: Place) -> list[Fault]:
     """Return the faults of an error: those that it names with a line in a source, or the error itself at ``place``."""
     error = next((each for each in _chain(raised.value) if isinstance(each, KNOWN)), raised.value)
-    text = plain_lines(str(error))
-    if not isinstance(error, (*KNOWN, pytest.fail.Exception)):
-        text = plain_lines(raised.exconly(tryshort=True))
-    elif faults := reported(text):
-        return faults
-    message = error.summary if isinstance(error, WrongResult) else text.strip().partition("\n")[0]
-    place = structs.replace(place, message=_sentence(message) or "no message")
-    return [Fault(kind=_kind(error, parameter), place=place)]
+    known = isinstance(error, (*KNOWN, pytest.fail.Exception))
+    faults = of_error(error, place, "" if known else plain_lines(raised.exconly(tryshort=True)))
+    return [structs.replace(each, kind=MISTAKE) for each in faults] if isinstance(parameter, Problem) else faults
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -192,23 +225,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _kind(error: BaseException, parameter: Parameter) -> str:
-    if isinstance(parameter, Problem):
-        return MISTAKE
-    if isinstance(error, WrongResult):
-        return WRONG
-    if isinstance(error, CompileError):
-        return COMPILE_ERROR
-    if isinstance(error, DeviceError) and error.lost:
-        return TIMEOUT if error.lost == LATE else LOST
-    return FAILED
-
-
-def _sentence(text: str) -> str:
-    """Return a text as a record holds it: one line, cut off where it is too long."""
-    return " ".join(plain_lines(text).split())[:LONGEST]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -222,48 +238,74 @@ def pytest_configure(config: pytest.Config) -> None:
             files[name] = config.invocation_params.dir / given
             cure = f"free some space, or give another --warpwatch-{name}=FILE"
             results.require_space(files[name], REPORT_BYTES, cure)
-    config.stash[TESTS] = tests = Tests(results, files.get("record"), files.get("sarif"))
+    config.stash[TESTS] = tests = Tests(config, files.get("record"), files.get("sarif"))
     if not is_part(config):
+        config.stash[LOST] = results.lost
+        if given := value_of(config, "json"):
+            begin(config, config.invocation_params.dir / given, spelled(config, "json"))
         config.pluginmanager.register(tests, "warpwatch-tests")
 
 
 class Tests:
     """Collects the tests of a run as they are reported, those of all processes in the first one, and writes files."""
 
-    def __init__(self, results: Results, record: Path | None, sarif: Path | None) -> None:
-        """``record``, ``sarif``: files to write. ``results``: turns an error of the file system into a failed run."""
-        self._results, self.record, self._sarif = results, record, sarif
+    def __init__(self, config: pytest.Config, record: Path | None, sarif: Path | None) -> None:
+        """``record``, ``sarif``: files to write."""
+        run = config.stash[RUN]
+        self._config, self._asked, self._results = config, run.asked, run.results
+        self._record, self._sarif = record, sarif
+        self.is_recorded = bool(record or value_of(config, "json"))
         self._line = ""  # on SARIF's file
         self.tests: dict[str, TestRecord] = {}  # by their ids, in the order of their first reports
         self.about: dict[str, Any] = {}  # fields of ``About`` that the benchmark knows
         self.document: dict[str, Any] = {"benchmarks": []}  # what the benchmark records besides
+        self.left_out: dict[str, list[str]] = {}  # by the reason: cases and tests that did not run
+        self._collected: dict[str, None] = {}  # ids of tests
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._collected.update((item.nodeid, None) for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
+        self._collected.update(dict.fromkeys(ids))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a phase of a test to what is known of it."""
         known = self.tests.get(report.nodeid)
         if known is None or report.when == "setup":  # it runs again
-            known = TestRecord(id=_sentence(report.nodeid), outcome=Outcome.INTERRUPTED)
+            known = TestRecord(id=one_line(report.nodeid), outcome=Outcome.INTERRUPTED)
         properties = dict(report.user_properties)
         sent = msgspec.convert(getattr(report, ATTRIBUTE, {}), Sent)
         self.tests[report.nodeid] = structs.replace(
             known,
             outcome=_outcome(report, known.outcome),
-            case=_sentence(str(properties.get(CASE, ""))),
+            case=one_line(str(properties.get(CASE, ""))),
             kernel=sent.kernel or known.kernel,
             reason=known.reason or _reason(report),
             seconds=known.seconds + report.duration,
             launched=known.launched or LAUNCHED in properties,
             place=sent.place if sent.place.file else known.place,
+            declared=sent.declared if sent.declared.file else known.declared,
+            again=known.again or self._again(report.nodeid),
+            remarks=tuple(one_line(str(text)) for name, text in report.user_properties if name in REMARKS),
             faults=(*known.faults, *(_faults(report, sent, properties) if report.failed else ())),
         )
+
+    def _again(self, nodeid: str) -> str:
+        """Return the command that runs a test once more, with what it was compared with."""
+        words, asked = [command_for(self._config, nodeid)], self._asked
+        if asked.option and nodeid.partition("::")[0].endswith(BENCHMARK):
+            value = asked.against or (asked.compare if isinstance(asked.compare, str) else "")
+            words.append(f"{asked.option}={shlex.quote(value)}" if value else asked.option)
+        return one_line(" ".join(words))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Take note of a file that could not be collected."""
         if report.failed:
-            place = Place(file=_sentence(report.nodeid.partition("::")[0]) or "conftest.py", line=1)
+            place = Place(file=one_line(report.nodeid.partition("::")[0]) or "conftest.py", line=1)
             self.tests[report.nodeid] = TestRecord(
-                id=_sentence(report.nodeid) or "conftest.py",
+                id=one_line(report.nodeid) or "conftest.py",
                 outcome=Outcome.FAILED,
                 reason=_reason(report),
                 place=place,
@@ -272,15 +314,30 @@ class Tests:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the record."""
-        if self.record is None:
+        """Make the record, and write it where that is asked for."""
+        if not self.is_recorded:
             return
         about = {**self.about, "tests": [*self.tests.values()], "settings": _settings(session.config)}
+        about["left_out"] = {reason: names for reason, names in self._left_out().items() if names}
+        if reporter := session.config.pluginmanager.get_plugin("terminalreporter"):
+            about["remarks"] = [*about.get("remarks", ()), *map(one_line, _lines_on_run(reporter))]
         about["exit_status"] = int(session.exitstatus)
         document = {"machine_info": {"gpu": _gpu_of(session.config)}, "datetime": datetime.now(UTC).isoformat()}
         document["commit_info"] = session.config.hook.pytest_benchmark_generate_commit_info(config=session.config)
-        with self._results.saving(f"--warpwatch-record={self.record}"):
-            write_whole(self.record, compact_json(document | self.document | {"warpwatch": recorded(about)}))
+        content = session.config.stash[RECORD] = compact_json(document | self.document | {"warpwatch": recorded(about)})
+        if self._record:
+            with self._results.saving(f"--warpwatch-record={self._record}"):
+                write_whole(self._record, content)
+
+    def _left_out(self) -> dict[str, list[str]]:
+        """Return by the reason what was to run and did not: it is in no test's outcome."""
+        mistakes = {
+            one_line(f"mistake in the declaration: {problem}"): [one_line(problem.id)]
+            for problem in problems(self._config.stash[PROJECT].families)
+        }
+        waiting = [one_line(name) for name in self._collected if name not in self.tests]
+        why = "--collect-only runs no test" if self._config.option.collectonly else "the run ended before they ran"
+        return {**self.left_out, **mistakes, why: waiting}
 
     @pytest.hookimpl(specname="pytest_sessionfinish", tryfirst=True)
     def pytest_write_sarif(self, session: pytest.Session, exitstatus: int) -> None:
@@ -320,7 +377,7 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     """Return why a test was skipped, or what its failure says."""
     if report.skipped:
         why = getattr(report, "wasxfail", "") or (report.longrepr[2] if isinstance(report.longrepr, tuple) else "")
-        return _sentence(str(why).removeprefix("Skipped: "))
+        return one_line(str(why).removeprefix("Skipped: "))
     return limited(str(report.longrepr), MOST, "the run printed all of them") if report.failed else ""
 
 
@@ -336,7 +393,7 @@ def _unknown(text: str, place: Place) -> Fault:
     """Return the fault of a failure of which nothing but its text is known."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]  # in pytest's traceback
-    message = _sentence((raised or lines or ["no message"])[0])
+    message = one_line((raised or lines or ["no message"])[0])
     return Fault(kind=FAILED, place=structs.replace(place, message=message))
 
 
@@ -345,13 +402,12 @@ def _gpu_of(config: pytest.Config) -> dict[str, Any]:
     device = config.stash.get(DEVICE, None)
     if not isinstance(device, DeviceInfo):
         return {}
-    names = ("name", "slug", "driver", "note", "multiprocessors", "memory_bytes", "l2_bytes", "peak_bytes_per_second")
-    return {name: getattr(device, name) for name in names} | {"capability": str(device.capability)}
+    return facts_of(device)
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:
     """Return the options of this run that were chosen, by name."""
-    values = {name: value_of(config, name) for name in OPTIONS if name != "record"}
+    values = {name: value_of(config, name) for name in OPTIONS if name not in ("record", "json")}
     chosen = {name: v for name, v in values.items() if v != OPTIONS[name].get("default", v and None) and v}
     named = {"-k": config.option.keyword, "-m": config.option.markexpr}
-    return {name: _sentence(str(value)) for name, value in (chosen | named).items() if value}
+    return {name: one_line(str(value)) for name, value in (chosen | named).items() if value}

@@ -30,11 +30,11 @@ def answer(project: Project, name: str, arguments: Sequence[Any]) -> tuple[float
 
     match name, arguments:
         case "prepare", [str(case), bool(cold), bool(checked)]:
-            sampling.prepare(find_case(project.families, case), Path(), cold, already_checked=checked)
+            sampling.prepare(find_case(project.families, case), Path(), cold, accepted=() if checked else None)
         case "sample", [str(kind)]:
             return sampling.sample(kind)
         case "finish", []:
-            sampling.finish(None)
+            sampling.finish("cold")
         case _:
             raise ValueError(f"{name} with {len(arguments)} arguments is not a question")
     return None

@@ -15,6 +15,10 @@ from typing import Annotated
 from msgspec import Meta, Struct, structs
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.devices.compile.compiler import CompileError
+from warpwatch.devices.foreign_text import plain_lines
+from warpwatch.devices.machine import LATE, DeviceError
+from warpwatch.devices.mismatch import WrongElements, WrongResult
 
 UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 Text = Annotated[str, Meta(pattern=rf"^[^{UNPRINTABLE}]*\Z", max_length=10_000)]  # of one line
@@ -27,16 +31,24 @@ PLACE = re.compile(r"^  (?P<file>[^\s:][^:\n]*?):(?P<line>\d+)(?: \(called at [^
 COMPILE = re.compile(
     r"^(?P<file>[^\s:(]+)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc>\d+)\)): error: (?P<said>.+)$", re.MULTILINE
 )
+# Whose access a line of the software device's report is of.
+ACCESS = re.compile(r"thread \((?P<thread>\d+(?:, \d+)*)\) of block \((?P<block>\d+(?:, \d+)*)\)")
 COMPILE_ERROR, WRONG, FAILED, SLOWER = "compile error", "wrong result", "failed test", "slower"
+LONGEST = 2000  # characters of a sentence
 MISTAKE, TIMEOUT, LOST = "mistake in a declaration", "timeout", "lost device"
 
 
 class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of a file, and what happens there. ``file`` is empty where the place is unknown."""
+    """A line of a file, and what happens there. ``file`` is empty where the place is unknown.
+
+    ``thread``, ``block``: indices of the thread to which it happens, where that is known.
+    """
 
     file: Text = ""
     line: Number = 0
     message: Text = ""
+    thread: tuple[Number, ...] = ()
+    block: tuple[Number, ...] = ()
 
     @classmethod
     def of_kernel(cls, case: Case) -> Place:
@@ -45,13 +57,30 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return cls()
         return cls(file=str(case.build.source), line=first_line(case.build.source, case.entry))
 
+    @classmethod
+    def of_declaration(cls, case: Case) -> Place:
+        """Return the line of a family's declaration that has its arrays, or else its reference."""
+        for function in (case.family.arrays, case.family.reference):
+            code = getattr(function, "__code__", None)
+            if code and Path(code.co_filename).is_relative_to(case.family.root):
+                return cls(file=code.co_filename, line=code.co_firstlineno)
+        return cls()
+
+    @classmethod
+    def of_access(cls, match: re.Match[str]) -> Place:
+        """Return a place in the software device's report, a match of PLACE."""
+        access = ACCESS.match(match["said"])
+        thread, block = (tuple(map(int, access[name].split(", "))) if access else () for name in ("thread", "block"))
+        return cls(file=match["file"], line=int(match["line"]), message=match["said"], thread=thread, block=block)
+
 
 class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A fault that a test found.
 
     ``kind``: such as race, out-of-bounds, compile error, wrong result or timeout. ``kernel``: the function, where it is
     known. ``place``: where the fault shows; its ``message`` says what is wrong. ``others``: places of its other side.
-    ``in_source``: the place is the line of the fault itself, and not merely where the kernel begins.
+    ``in_source``: the place is the line of the fault itself, and not merely where the kernel begins. ``elements``: of
+    each result that is wrong.
     """
 
     kind: Text
@@ -59,16 +88,14 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kernel: Text = ""
     others: tuple[Place, ...] = ()
     in_source: bool = False
+    elements: tuple[WrongElements, ...] = ()
 
 
 def reported(text: str) -> list[Fault]:
     """Return the faults that compilers and the software device report with a line."""
     faults = []
     for match in FINDING.finditer(text):
-        places = [
-            Place(file=place["file"], line=int(place["line"]), message=place["said"])
-            for place in PLACE.finditer(match["places"])
-        ]
+        places = [Place.of_access(place) for place in PLACE.finditer(match["places"])]
         if places:
             kind = match["what"].partition("(")[0].strip() or match["what"]
             first, *others = places
@@ -83,6 +110,37 @@ def compile_errors(text: str) -> tuple[Fault, ...]:
         for match in COMPILE.finditer(text)
     )
     return tuple(Fault(kind=COMPILE_ERROR, place=place, in_source=True) for place in places)
+
+
+def of_error(error: BaseException, place: Place, text: str = "") -> list[Fault]:
+    """Return the faults of an error: those that it names with a line in a source, or the error itself at ``place``.
+
+    ``text``: what is said of it, where that is not its message.
+    """
+    message = text or plain_lines(str(error))
+    if not text and (faults := reported(message)):
+        return faults
+    summary = message.strip().partition("\n")[0]
+    elements: tuple[WrongElements, ...] = ()
+    if isinstance(error, WrongResult):
+        summary, elements = error.summary, error.elements
+    place = structs.replace(place, message=one_line(summary) or "no message")
+    return [Fault(kind=_kind(error), place=place, elements=elements)]
+
+
+def _kind(error: BaseException) -> str:
+    if isinstance(error, WrongResult):
+        return WRONG
+    if isinstance(error, CompileError):
+        return COMPILE_ERROR
+    if isinstance(error, DeviceError) and error.lost:
+        return TIMEOUT if error.lost == LATE else LOST
+    return FAILED
+
+
+def one_line(text: str) -> str:
+    """Return a text as a record holds it: one line, cut off where it is too long."""
+    return " ".join(plain_lines(text).split())[:LONGEST]
 
 
 @functools.cache

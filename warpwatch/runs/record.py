@@ -27,6 +27,9 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from warpwatch.devices.compile.compiler import CompileError, nvcc
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.runs.explained import Explained
 from warpwatch.runs.faults import UNPRINTABLE, Fault, Place
 from warpwatch.runs.faults import Text as Text  # noqa: PLC0414  # users import it from here
 from warpwatch.runs.files import read_content, run_files
@@ -114,6 +117,8 @@ class Facts:
     gbs: Rate = 0.0  # gigabytes a second
     share: Share | None = None  # of the reference's rate
     overhead: Annotated[float, Meta(ge=0, le=1)] = 0.0  # seconds of each sample that are not the kernel's
+    remarks: tuple[Text, ...] = ()  # what its reader should know, and no verdict rests on
+    bits: Text = ""  # a digest of the results, where the same bits are required
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +144,8 @@ class TestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``id``: pytest's node id. ``case``: id of its case or build, where it is of one, and ``kernel``: family and variant.
     ``reason``: message of a failure, or why it was skipped. ``launched``: a kernel ran. ``place``: where the kernel
-    begins, or else the test. ``faults``: at least one of a failed test.
+    begins, or else the test. ``declared``: where its family is. ``faults``: at least one of a failed test. ``again``:
+    the command that runs it once more. ``remarks``: what its reader should know, and the outcome does not rest on.
     """
 
     __test__ = False  # pytest would take it for a class of tests
@@ -152,7 +158,10 @@ class TestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: Annotated[float, Meta(ge=0, le=LONGEST)] = 0.0
     launched: bool = False
     place: Place = Place()
+    declared: Place = Place()
     faults: tuple[Fault, ...] = ()
+    again: Text = ""
+    remarks: tuple[Text, ...] = ()
 
     @property
     def name(self) -> str:
@@ -198,6 +207,15 @@ class Gpu:
     uuids: tuple[Text, ...] = ()  # of a run on several GPUs
 
 
+def facts_of(device: DeviceInfo) -> dict[str, Any]:
+    """Return what is recorded of a device that nothing is timed on: fields of ``Gpu``."""
+    names = ("name", "slug", "driver", "note", "multiprocessors", "memory_bytes", "l2_bytes", "peak_bytes_per_second")
+    facts = {name: getattr(device, name) for name in names} | {"capability": str(device.capability)}
+    with contextlib.suppress(CompileError):
+        facts["toolkit"] = nvcc(device.target.program).version
+    return facts
+
+
 @dataclass(frozen=True, kw_only=True)
 class Commit:
     """Git revision that was measured. ``dirty`` is None where the file does not say."""
@@ -220,7 +238,9 @@ class _RunFacts:
     ``missing``: cases that the other side has and a whole run had not. ``past``: the files of the runs that it was
     compared with. ``notes``: what holds for the comparison as a whole; ``alarm``: what changed for all cases together.
     ``nothing``: says that nothing was compared, tested or measured. ``settings``: options of this run by name.
-    ``exit_status``: pytest's, in a record of its own.
+    ``explained``: why cases are slower or faster. ``next``: what to do after the run; ``next_steps``: after a case's
+    verdict. In a record of its own: ``remarks``: on the run; ``left_out``: cases or tests that the run did not have, by
+    the reason; ``exit_status``: pytest's.
     """
 
     version: int = 0
@@ -238,7 +258,12 @@ class _RunFacts:
     alarm: Text = ""
     nothing: Sequence[Text] = ()
     settings: Mapping[Text, Text] = field(default_factory=dict)
-    exit_status: int = 0
+    explained: Mapping[Text, Explained] = field(default_factory=dict)
+    next: Sequence[Text] = ()
+    next_steps: Mapping[Text, Text] = field(default_factory=dict)
+    remarks: Sequence[Text] = ()
+    left_out: Mapping[Text, Sequence[Text]] = field(default_factory=dict)
+    exit_status: int | None = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,7 +390,11 @@ def read_run(path: Path, tolerant: bool = False) -> RunRecord:
 
     Raises BadRun; if ``tolerant``, a bad case costs only that case.
     """
-    content = _content(path)
+    return parse_run(path, _content(path), tolerant)
+
+
+def parse_run(path: Path, content: bytes, tolerant: bool = False) -> RunRecord:
+    """Read a run as ``read_run`` does. ``content``: of its file."""
     with contextlib.suppress(ValueError, OverflowError, RecursionError):  # all at once, three times as fast
         good = _read_good(content)
         named = {entry.param or entry.name or "": entry for entry in good.benchmarks}

@@ -1,108 +1,98 @@
 """Checks, in the worker process, that what is timed is right: compares it with the right results of inputs.py.
 
-A result is checked before the first sample and once more after the last, because a kernel may be right on its first
-launch and wrong on its hundredth. That of a serial variant is checked after the last sample alone: each of its samples
-starts on poisoned results. The operands are checked each time: a kernel that changes them is wrong whatever its result
-is, and the next kernel must not be blamed for it.
+Each sample of a kernel starts on poisoned results, and their digest is taken behind it (sampling.py). A digest that is
+that of a result which was compared is proof; a result of other bits is compared by value. That of a serial variant is
+checked after the last sample alone. The operands are checked each time: a kernel that changes them is wrong whatever
+its result is, and the next kernel must not be blamed for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.declaration import TIMED_SEED, is_drawn_by_run
+from warpwatch.catalogue.declaration import is_drawn_by_run
+from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices.digest import digests
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import WrongResult, compare, compare_all, explain
+from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import LINE
 from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, stray_work
-from warpwatch.timing.inputs import Shared, digests_of, material
+from warpwatch.timing.inputs import InputSet, Shared, digests_of, material
 
 NARROW_BYTES = 2  # of elements whose poison may be a right value
 
 
-def damage(loaded: Loaded, shared: Shared) -> list[str]:
+def damage(loaded: Loaded, given: InputSet) -> list[str]:
     """Return what the launches of a case wrote where they must not, a sentence each."""
-    digests_now = zip(loaded.inputs, digests_of(loaded.inputs), shared.digests, strict=True)
+    digests_now = zip(loaded.inputs, digests_of(loaded.inputs), given.digests, strict=True)
     harmed = [array for array, now, before in digests_now if now != before]
     harm = [array.overrun() for array in harmed]
-    harm += [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case)]
+    harm += [f"changed its operand {array.name}" for array in harmed if _has_changed(array, loaded.case, given.seed)]
     harm += [array.overrun() for array in loaded.own.values()]
     return [f"{loaded.case.id} {sentence}" for sentence in harm if sentence]
 
 
-def _has_changed(operand: GuardedArray, case: Case) -> bool:
+def _has_changed(operand: GuardedArray, case: Case, seed: int) -> bool:
     """Return whether an operand holds other bits than were uploaded."""
-    was, now = np.ascontiguousarray(random_inputs(case, TIMED_SEED)[operand.name]), operand.read()
+    was, now = np.ascontiguousarray(random_inputs(case, seed)[operand.name]), operand.read()
     return not np.array_equal(was.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
 
 
 def state_of(launched: Sequence[Loaded]) -> list[tuple[int, list[int]]]:
-    """Return the fingerprint of each case's results, and the digests of its inputs, all with their guard bands.
-
-    A fingerprint is a number that is equal for results that are equal to the bit.
-    """
+    """Return the fingerprint of each case's results, and the digests of its inputs, all with their guard bands."""
     known = iter(digests_of([array for loaded in launched for array in (*loaded.results, *loaded.inputs)]))
     return [
-        (hash(tuple(next(known) for _ in loaded.results)), [next(known) for _ in loaded.inputs]) for loaded in launched
+        (fingerprint([next(known) for _ in loaded.results]), [next(known) for _ in loaded.inputs])
+        for loaded in launched
     ]
 
 
-def are_right(launched: Sequence[Loaded], shared: Shared, fingerprints: Sequence[int | None]) -> bool:
-    """Return whether results are known to be right to the bit, and whether nothing else was written.
-
-    Where it is false, ``check_last_result`` compares each, which may be right all the same. ``fingerprints``: those of
-    right results, in the order of the launched cases; None where there is none.
-    """
-    if any(loaded.case.family.prints for loaded in launched):
-        return False
-    return all(
-        now == fingerprint and _wrote_nothing_else(loaded, inputs, shared)
-        for loaded, fingerprint, (now, inputs) in zip(launched, fingerprints, state_of(launched), strict=True)
-    )
+def fingerprint(digests_of_results: Sequence[int]) -> int:
+    """Return a number that is equal for results that are equal to the bit, made of the digest of each."""
+    return hash(tuple(digests_of_results))
 
 
-def _wrote_nothing_else(loaded: Loaded, inputs: Sequence[int], shared: Shared) -> bool:
+def wrote_nothing_else(loaded: Loaded, inputs: Sequence[int], given: InputSet) -> bool:
     """Return whether inputs and scratch memory are unharmed. ``inputs``: digests of the inputs now."""
     scratch = (array for array in loaded.own.values() if array not in loaded.results)
-    return [*inputs] == [*shared.digests] and not any(array.overrun() for array in scratch)
+    return [*inputs] == [*given.digests] and not any(array.overrun() for array in scratch)
 
 
-def check_result(loaded: Loaded, shared: Shared) -> int:
-    """Launch, compare with NumPy, and return the results' fingerprint; narrow elements on each pattern of poison.
+def check_result(loaded: Loaded, shared: Shared) -> None:
+    """Launch on the first copy of the arrays, and compare with NumPy; narrow elements on each pattern of poison.
 
     Raises WrongResult or DeviceError.
 
     Variants of a shape often have results that are equal to the bit: they are compared once.
     """
-    if loaded.case.family.prints:
-        _raise(_faults_of_lines(loaded, shared))
-        return 0
+    case, given = loaded.case, shared.sets[0]
+    if case.family.prints:
+        raise_all(faults_of_lines(loaded, given))
+        return
     launch_and_wait(loaded)
-    if loaded.case.variant.call:
+    if case.variant.call:
         # First, because nobody has waited for what a call queues elsewhere: its result would be called wrong. The
         # launch before has made whatever a call makes once, for which it may have to wait.
         if stray := stray_work(loaded):
-            raise WrongResult(f"{loaded.case.id} {stray}")
+            raise WrongResult(f"{case.id} {stray}")
         launch_and_wait(loaded)
-    ((fingerprint, inputs),) = state_of([loaded])
-    if fingerprint not in shared.accepted or not _wrote_nothing_else(loaded, inputs, shared):
-        _raise([*damage(loaded, shared), *_mismatches(loaded, shared)])
-    shared.accepted.add(fingerprint)
-    _check_on_other_poison(
-        loaded, shared, f"{loaded.case.id} was right at its first launch, and is wrong at its second"
-    )
-    return fingerprint
+    ((result, inputs),) = state_of([loaded])
+    if result not in given.accepted or not wrote_nothing_else(loaded, inputs, given):
+        raise_all([*damage(loaded, given), *mismatches(loaded, shared, 0)])
+    given.accepted.add(result)
+    second = f"{case.id} was right at its first launch, and is wrong at its second"
+    check_on_other_poison(loaded, shared, second)
 
 
-def _check_on_other_poison(loaded: Loaded, shared: Shared, late: str) -> None:
-    """Launch on the second pattern of poison, where what is not written cannot look right once more.
+def check_on_other_poison(loaded: Loaded, shared: Shared, late: str) -> None:
+    """Launch on the first copy on the second pattern of poison, where what is not written cannot look right once more.
 
     Only elements of one and two bytes need it: poison of four is a NaN, or a number that nobody computes. Results were
     right after the launch before. ``late``: what is said first where they are not any more. Raises WrongResult or
@@ -114,53 +104,64 @@ def _check_on_other_poison(loaded: Loaded, shared: Shared, late: str) -> None:
     before = digests(loaded.machine, ranges)
     loaded.clear(second=True)
     launch_and_wait(loaded)
-    problems = damage(loaded, shared)
+    problems = damage(loaded, shared.sets[0])
     if digests(loaded.machine, ranges) != before:
-        problems += _mismatches(loaded, shared)
+        problems += mismatches(loaded, shared, 0)
     loaded.clear(second=False)
-    _raise(problems, late)
+    raise_all(problems, late)
 
 
-def check_last_result(loaded: Loaded, shared: Shared, fingerprint: int | None, printed: Sequence[str] = ()) -> None:
-    """Compare the results of the last timed launch with NumPy, and check the inputs.
+def check_sample(loaded: Loaded, shared: Shared, copy: int) -> None:
+    """Compare the result of the sample that was taken last on a copy with NumPy, unless it is known to be right.
 
-    ``fingerprint``: of results of this case that were right; those that are equal to the bit are not compared again.
-    None where no launch was checked before. ``printed``: the lines of the last launch, where the kernel prints. Raises
-    WrongResult or DeviceError.
+    Raises WrongResult or DeviceError.
     """
-    case = loaded.case
-    problems = damage(loaded, shared)
-    if case.family.prints:
-        problems += _wrong_lines(case, np.sort(np.array(printed)), of_host=False)
-    elif fingerprint is None or state_of([loaded])[0][0] != fingerprint:
-        problems += _mismatches(loaded, shared)
-    _raise(problems, "" if fingerprint is None else _late(case))
+    given, result = shared.of(copy), fingerprint(digests_of(loaded.results))
+    if result not in given.accepted:
+        first = "" if loaded.case.variant.on_host else late(loaded.case)
+        raise_all([*damage(loaded, given), *mismatches(loaded, shared, copy)], first)
+        given.accepted.add(result)
 
 
-def check_fresh_launch(loaded: Loaded, shared: Shared, fingerprint: int) -> None:
-    """Launch once more on poisoned results, narrow ones on each pattern, and compare as ``check_last_result`` does.
+def check_fresh_launch(loaded: Loaded, shared: Shared) -> None:
+    """Launch on the first copy once more, on poisoned results, narrow ones on each pattern, and check all.
 
-    Nothing can be poisoned between samples, so the result after the last sample may be that of an earlier one. Only
-    this launch shows a kernel that no longer writes.
+    Raises WrongResult or DeviceError.
     """
+    given, said = shared.sets[0], late(loaded.case)
     loaded.poison()
     if loaded.case.family.prints:
-        _raise(_faults_of_lines(loaded, shared), _late(loaded.case))
+        raise_all(faults_of_lines(loaded, given), said)
         return
     launch_and_wait(loaded)
-    if not are_right([loaded], shared, [fingerprint]):
-        check_last_result(loaded, shared, fingerprint)
-    _check_on_other_poison(loaded, shared, _late(loaded.case))
+    check_sample(loaded, shared, 0)
+    raise_all(damage(loaded, given), said)
+    check_on_other_poison(loaded, shared, said)
 
 
-def _late(case: Case) -> str:
+def check_surroundings(copies: Sequence[Loaded], shared: Shared) -> None:
+    """Check that nothing but results was written, on any copy. Raises WrongResult or DeviceError."""
+    scratch = (array for loaded in copies for array in loaded.own.values() if array not in loaded.results)
+    if not shared.is_intact() or any(array.overrun() for array in scratch):
+        problems = [each for copy, loaded in enumerate(copies) for each in damage(loaded, shared.of(copy))]
+        raise_all([*dict.fromkeys(problems)], late(copies[0].case))
+
+
+def check_lines(loaded: Loaded, given: InputSet, printed: Sequence[str]) -> None:
+    """Check the lines that the last sample printed, and those of one more launch. Raises WrongResult or DeviceError."""
+    problems = [*damage(loaded, given), *_wrong_lines(loaded.case, np.sort(np.array(printed)), of_host=False)]
+    raise_all(problems or faults_of_lines(loaded, given), late(loaded.case))
+
+
+def late(case: Case) -> str:
+    """Say that a case is wrong that was right at first."""
     return f"{case.id} was right when it was launched once, and is wrong after the launches that were timed"
 
 
-def _faults_of_lines(loaded: Loaded, shared: Shared) -> list[str]:
+def faults_of_lines(loaded: Loaded, given: InputSet) -> list[str]:
     """Launch a kernel that prints, and return the faults of its lines and of the arrays."""
     lines = launch_once(loaded)[LINE]
-    return [*damage(loaded, shared), *_wrong_lines(loaded.case, lines, of_host=True)]
+    return [*damage(loaded, given), *_wrong_lines(loaded.case, lines, of_host=True)]
 
 
 def _wrong_lines(case: Case, got: Array, of_host: bool) -> list[str]:
@@ -174,23 +175,35 @@ def _wrong_lines(case: Case, got: Array, of_host: bool) -> list[str]:
     return [explain(case, LINE, mismatch, _again(case))] if mismatch else []
 
 
-def _again(case: Case) -> str:
+def _again(case: Case, seed: int | None = None) -> str:
     if is_drawn_by_run():  # the command would import the declarations
         return f'pytest "bench::bench_kernel[{case.id}]" --untrusted'
-    return f"python -m warpwatch run {case.id} --seed {TIMED_SEED}"
+    return f"python -m warpwatch run {case.id}" + ("" if seed is None else f" --seed {seed}")
 
 
-def _mismatches(loaded: Loaded, shared: Shared) -> list[str]:
+def mismatches(loaded: Loaded, shared: Shared, copy: int) -> list[str]:
     """Compare the whole of small results, or the first, last and some random rows of a large one."""
-    case, rows, right = loaded.case, shared.rows, shared.right
-    if right is None:  # another process had computed them
-        right = material(case, reference=True).right
-    assert right is not None
-    results = {array.name: array.read_sample(rows) for array in loaded.results}
-    mismatches = compare_all(results, right, rows).items()
-    return [explain(case, name, mismatch, _again(case), notes=loaded.notes) for name, mismatch in mismatches]
+    case, given = loaded.case, shared.of(copy)
+    results = {array.name: array.read_sample(given.rows) for array in loaded.results}
+    wrong = compare_all(results, _right(case, given), given.rows).items()
+    notes = [*loaded.notes, *filter(None, [note_on(case, results, given.rows)] if wrong else [])]
+    again = _again(case, given.seed)
+    problems: list[str] = [explain(case, name, each, again, notes=notes) for name, each in wrong]
+    others = (other for other in shared.sets if other is not given)
+    if problems and any(not compare_all(results, _right(case, other), other.rows) for other in others):
+        problems.insert(0, f"{case.id}: the result is that of the other inputs, which its last launches had")
+    return problems
 
 
-def _raise(problems: Sequence[str], late: str = "") -> None:
+def _right(case: Case, given: InputSet) -> Mapping[str, Expected]:
+    """Return the right results, which another process may have computed before."""
+    if given.right is None:
+        given.right = material(case, reference=True, seed=given.seed).right
+    assert given.right is not None
+    return given.right
+
+
+def raise_all(problems: Sequence[str], first: str = "") -> None:
+    """Raise WrongResult where there are problems. ``first``: what is said before them."""
     if problems:
-        raise WrongResult("\n".join(filter(None, [late, *problems])))
+        raise WrongResult.of([*filter(None, [first]), *problems])

@@ -9,6 +9,9 @@ computes in Python, and not in NumPy, takes turns with the launches: there are f
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import secrets
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +30,7 @@ from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices import host_memory
 from warpwatch.devices.digest import digests
 from warpwatch.devices.evaluate import nothing_shown
-from warpwatch.devices.machine import GuardedArray, Machine
+from warpwatch.devices.machine import DeviceError, GuardedArray, Machine
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.references import drawn, expected
 from warpwatch.devices.runner import require_memory, upload
@@ -56,6 +59,7 @@ USE_GPUS = frozenset(
         "warp",
     }
 )
+SEEDS = (TIMED_SEED, TIMED_SEED + 1)  # of the inputs that samples take in turn: what keeps a result shows it then
 SHAPES_AHEAD = 2  # with one, large shapes were waited for, 0.1 to 0.2 s each (H100)
 MEMORY_FACTOR = 2  # something is made ahead where this many times the memory that it needs is available
 
@@ -64,20 +68,35 @@ MEMORY_FACTOR = 2  # something is made ahead where this many times the memory th
 class Material:
     """Inputs of a case in the host's memory and its right results by name: what its kernels are checked with.
 
-    ``right``: None where nothing is to be checked.
+    ``seed``: of the inputs. ``right``: None where nothing is to be checked.
     """
 
+    seed: int
     inputs: Mapping[str, Array]
     right: Mapping[str, Expected] | None = None
 
 
-def material(case: Case, reference: bool) -> Material:
+def material(case: Case, reference: bool, seed: int = TIMED_SEED) -> Material:
     """Draw the inputs of a case, and compute its right results if ``reference`` is true."""
-    inputs, rows = drawn(case, TIMED_SEED), _compared_rows(case)
+    inputs, rows = drawn(case, seed), compared_rows(case)
     if not reference:
-        return Material(inputs=inputs)
+        return Material(seed=seed, inputs=inputs)
     right = {} if case.family.prints else expected(case, inputs, ALL_ROWS if rows is None else rows)
-    return Material(inputs=inputs, right=right)
+    return Material(seed=seed, inputs=inputs, right=right)
+
+
+def materials(case: Case, reference: bool) -> tuple[Material, ...]:
+    """Return the material of each of the SEEDS that a case is timed with."""
+    return tuple(material(case, reference, seed) for seed in seeds_of(case))
+
+
+def seeds_of(case: Case) -> tuple[int, ...]:
+    """Return the seeds of the inputs that samples of a case take in turn.
+
+    One where there is nothing to draw, and where a draw chooses the shapes: those of another seed may be others.
+    """
+    inputs = case.inputs
+    return SEEDS if inputs and not any(array.is_drawn for array in inputs) else SEEDS[:1]
 
 
 def shape_key(case: Case) -> tuple[object, ...]:
@@ -92,16 +111,31 @@ def sharing_key(case: Case) -> tuple[object, ...]:
 
 def host_bytes(machine: Machine, case: Case) -> int:
     """Estimate the bytes of the host's memory that inputs and right results of a case take at most."""
-    rows = _compared_rows(case)
-    in_host = _copies(case) if case.variant.on_host or machine.finds_faults else 0
-    return host_memory.peak_bytes(case, copies=in_host, rows=None if rows is None else len(rows))
+    rows, sets = compared_rows(case), len(seeds_of(case))
+    in_host = _copies(machine, case) if case.variant.on_host or machine.finds_faults else 0
+    return host_memory.peak_bytes(case, copies=in_host, rows=None if rows is None else len(rows), sets=sets)
 
 
-def _copies(case: Case) -> int:
-    return COPIES if case.array_bytes <= SMALL_BYTES and not case.variant.on_host else 1
+def _copies(machine: Machine, case: Case) -> int:
+    """Return how often the arrays of a case are uploaded: once for each set of inputs where both fit into memory."""
+    if case.variant.on_host:
+        return 1
+    if case.array_bytes <= SMALL_BYTES:
+        return COPIES
+    sets = len(seeds_of(case))
+    with contextlib.suppress(DeviceError):
+        machine.require(sets * case.array_bytes)
+        return sets
+    return 1
 
 
-def _compared_rows(case: Case) -> Array | None:
+@functools.cache
+def _rows_seed() -> int:
+    """Return the seed of the rows that this process compares: nobody knows them before."""
+    return secrets.randbits(64)
+
+
+def compared_rows(case: Case) -> Array | None:
     """Choose the rows that are compared: some of a single large result, whose reference can compute them alone.
 
     None means all of them.
@@ -112,7 +146,7 @@ def _compared_rows(case: Case) -> Array | None:
     height = case.results[0].shape[0]
     if height <= SAMPLED_ROWS:
         return None
-    inside = np.random.default_rng(TIMED_SEED).choice(height, SAMPLED_ROWS - 4, replace=False)
+    inside = np.random.default_rng(_rows_seed()).choice(height, SAMPLED_ROWS - 4, replace=False)
     return np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
 
 
@@ -121,26 +155,40 @@ def digests_of(arrays: Sequence[GuardedArray]) -> list[int]:
     return digests(arrays[0].machine, [array.with_bands for array in arrays]) if arrays else []
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """Inputs in the machine's memory and the right results, which the cases of one shape share.
+@dataclass(kw_only=True)
+class InputSet:
+    """Inputs of one seed, as they were uploaded, and their right results.
 
-    ``copies``: the inputs, once for each copy. ``digests``: of each input with its guard bands, as it was uploaded.
-    ``rows``: of the result that are compared, None for all. ``right``: the results by name; None where nothing is to be
-    checked. ``accepted``: fingerprints of results that lay within their bounds and whose guard bands were unharmed:
-    those that are equal to the bit are not compared again.
+    ``digests``: of each input with its guard bands. ``rows``: of the result that are compared, None for all. ``right``:
+    the results by name; None until they are needed. ``accepted``: fingerprints of results that lay within
+    their bounds and whose guard bands were unharmed: those that are equal to the bit are not compared again.
     """
 
-    key: tuple[object, ...]
-    copies: tuple[tuple[GuardedArray, ...], ...]
+    seed: int
     digests: tuple[int, ...]
     rows: Array | None
     right: Mapping[str, Expected] | None = None
     accepted: set[int] = field(default_factory=set)
 
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """Inputs in the machine's memory and the right results, which the cases of one shape share.
+
+    ``copies``: the inputs, once for each copy. ``sets``: what the copies hold in turn.
+    """
+
+    key: tuple[object, ...]
+    copies: tuple[tuple[GuardedArray, ...], ...]
+    sets: tuple[InputSet, ...]
+
     @classmethod
     def upload(
-        cls, machine: Machine, case: Case, reference: bool, make: Callable[[Case, bool], Material] = material
+        cls,
+        machine: Machine,
+        case: Case,
+        reference: bool,
+        make: Callable[[Case, bool], tuple[Material, ...]] = materials,
     ) -> Shared:
         """Upload the inputs of a case, with its right results if ``reference`` is true. Raises DeviceError.
 
@@ -148,23 +196,38 @@ class Shared:
         """
         host_memory.require(case, host_bytes(machine, case))
         require_memory(machine, case)
-        rows, prepared = _compared_rows(case), make(case, reference)
-        draws = [Draw(inputs=prepared.inputs, right=prepared.right)] if prepared.right and rows is None else []
+        rows, count = compared_rows(case), _copies(machine, case)
+        prepared = make(case, reference)[:count]
+        draws = [Draw(inputs=each.inputs, right=each.right) for each in prepared if each.right and rows is None]
         if draws and (nothing := nothing_shown(case, draws)):
             raise WrongResult(f"{case.id}: {nothing}")
-        copies = tuple(upload(machine, case, prepared.inputs) for _ in range(_copies(case)))
-        digests = tuple(digests_of(copies[0]))
-        return cls(key=sharing_key(case), copies=copies, digests=digests, rows=rows, right=prepared.right)
+        copies = tuple(upload(machine, case, prepared[i % len(prepared)].inputs) for i in range(count))
+        sets = tuple(
+            InputSet(seed=each.seed, digests=tuple(digests_of(copies[i])), rows=rows, right=each.right)
+            for i, each in enumerate(prepared)
+        )
+        return cls(key=sharing_key(case), copies=copies, sets=sets)
+
+    def of(self, copy: int) -> InputSet:
+        """Return what a copy holds, by its number."""
+        return self.sets[copy % len(self.sets)]
+
+    @property
+    def has_right(self) -> bool:
+        """True where the right results are known."""
+        return all(each.right is not None for each in self.sets)
 
     def is_intact(self) -> bool:
         """Return whether inputs and their guard bands are as they were uploaded."""
-        return digests_of([*chain.from_iterable(self.copies)]) == [*self.digests] * len(self.copies)
+        right = chain.from_iterable(self.of(i).digests for i in range(len(self.copies)))
+        return digests_of([*chain.from_iterable(self.copies)]) == [*right]
 
     def restore(self, case: Case) -> None:
         """Upload the inputs and their guard bands again."""
-        host = random_inputs(case, TIMED_SEED)
-        for array in chain.from_iterable(self.copies):
-            array.set(host[array.name])
+        for i, copy in enumerate(self.copies):
+            host = random_inputs(case, self.of(i).seed)
+            for array in copy:
+                array.set(host[array.name])
 
     def free(self) -> None:
         """Give the memory of all copies back."""
@@ -176,7 +239,7 @@ class Shared:
 class Job:
     """Material that is being made, or was. ``size``: bytes of the host's memory that this takes at most."""
 
-    future: Future[Material]
+    future: Future[tuple[Material, ...]]
     size: int
 
 
@@ -187,7 +250,7 @@ class Inputs:
     ``families``: names of the families whose functions have run in this process, which shows what packages they use.
     """
 
-    make: Callable[[Case, bool], Material] = material
+    make: Callable[[Case, bool], tuple[Material, ...]] = materials
     families: set[str] = field(default_factory=set)
     shared: Shared | None = None
     _announced: dict[object, tuple[Case, bool]] = field(default_factory=dict)
@@ -200,7 +263,7 @@ class Inputs:
         They are those of the last case where both can share them and that case has not changed them.
         """
         kept, key = self.shared, _key(case, reference)
-        same = kept is not None and kept.key == sharing_key(case) and (kept.right is not None or not reference)
+        same = kept is not None and kept.key == sharing_key(case) and (kept.has_right or not reference)
         # It is checked that a call does not wait for the GPU, so that nothing may delay it. On the host times would
         # change, and what a reference prints would be among a kernel's lines.
         if case.variant.call or case.variant.on_host or case.family.prints:
@@ -281,7 +344,7 @@ class Inputs:
         for job in [job for job in jobs if not job.future.cancel()]:  # all are cancelled before one is waited for
             job.future.exception()
 
-    def take(self, case: Case, reference: bool) -> Material:
+    def take(self, case: Case, reference: bool) -> tuple[Material, ...]:
         """Return the material of a case: that which was made ahead, or else it is made now. Raises as ``make``.
 
         A serial variant comes before the kernels of its shape, which need the same material, so that what was made

@@ -68,10 +68,10 @@ class Measured:
     """A case that was checked and can be sampled.
 
     ``kind``: cold, warm or host. ``facts``: what is recorded beside its samples. ``processes``: samples in seconds of
-    each process that measured it. ``is_pair``: all samples were taken and checked beforehand. ``fingerprint``: of its
-    right result, for processes that check it again. ``pending``: samples of this process that no round has had yet.
-    ``before``: the first ones, and all where they are taken round by round. ``fewest``, ``most``: limits of the samples
-    of a process; between them they end when they are precise.
+    each process that measured it. ``is_pair``: all samples were taken and checked beforehand. ``accepted``:
+    fingerprints of its right results, for processes that check it again. ``pending``: samples of this process that no
+    round has had yet. ``before``: the first ones, and all where they are taken round by round. ``fewest``, ``most``:
+    limits of the samples of a process; between them they end when they are precise.
     """
 
     kernel: Kernel
@@ -81,7 +81,7 @@ class Measured:
     facts: dict[str, Any] = field(default_factory=dict)
     processes: list[list[float]] = field(default_factory=list)
     is_pair: bool = False
-    fingerprint: int | None = None
+    accepted: sampling.Accepted | None = None
     pending: list[float] = field(default_factory=list)
     before: list[float] = field(default_factory=list)
     fewest: int = 1
@@ -122,10 +122,18 @@ class Measured:
         self.facts["hold_timeouts"] += sum(thrown_away for _, thrown_away in taken)
         return [seconds for seconds, _ in taken]
 
-    def check_last_result(self) -> None:
-        """Check the result of the last samples in the process that took them. Raises WrongResult or DeviceError."""
+    def check(self, median: float | None) -> None:
+        """Check the case after its samples, in the process that took them. Raises WrongResult or DeviceError.
+
+        ``median``: of the samples, in seconds.
+        """
         if not self.is_pair:  # pairs are checked where they are taken
-            self.fingerprint = self.kernel.worker.call(sampling.finish, self.fingerprint)
+            self.accepted = self.kernel.worker.call(sampling.finish, self.kind, median)
+
+    def record_bits(self) -> None:
+        """Record a digest of the results where the declaration requires the same bits again. Raises DeviceError."""
+        if self.case.deterministic and self.case.results and not self.is_pair:
+            self.facts["bits"] = self.kernel.worker.call(sampling.result_bits)
 
     def observe(self, asked: Collection[str]) -> None:
         """Record what observers that are asked for measure apart, of a case that is not a pair. Raises DeviceError."""

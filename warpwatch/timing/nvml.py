@@ -156,6 +156,13 @@ SETTINGS: tuple[tuple[Callable[[Any, Any], bool], str], ...] = (
         "ECC is off, which changes the speed of some GPUs' memory: compare with such runs alone",
     ),
     (
+        lambda nvml, gpu: (
+            nvml.nvmlDeviceGetApplicationsClock(gpu, nvml.NVML_CLOCK_SM)
+            != nvml.nvmlDeviceGetDefaultApplicationsClock(gpu, nvml.NVML_CLOCK_SM)
+        ),
+        "its application clocks are not the default ones: compare with such runs alone, or `nvidia-smi -rac`",
+    ),
+    (
         lambda nvml, gpu: nvml.nvmlDeviceGetDisplayActive(gpu),
         "a display is attached: what it draws shares the GPU",
     ),

@@ -39,8 +39,8 @@ class PairSamples:
         Number of samples that were discarded because the hold timed out.
     facts
         Facts of the case, where this process checked it.
-    fingerprints
-        Of a right result of the old and of the new side (checks.py).
+    accepted
+        Fingerprints of right results of both sides, for each set of inputs (checks.py).
     beside
         Values of both sides by the fact's name (observers/), such as the mean clock of each sample in ``mhz``.
     keeps_clock_down
@@ -54,7 +54,7 @@ class PairSamples:
     cycles: int = 0
     thrown_away: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
-    fingerprints: tuple[int, int] | None = None
+    accepted: tuple[tuple[int, ...], ...] | None = None
     beside: Mapping[str, Sides] = field(default_factory=dict)
     keeps_clock_down: bool = False
 

@@ -3,76 +3,102 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import os
 import platform
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.digest import digest
-from warpwatch.devices.machine import GuardedArray, in_order
-from warpwatch.devices.runner import Loaded, captured_stdout, load
+from warpwatch.devices.digest import Queue, digest, digests, queue_of
+from warpwatch.devices.gpu import Device
+from warpwatch.devices.machine import Function, GuardedArray, in_order
+from warpwatch.devices.runner import Loaded, captured_stdout, launch_and_wait, load, with_variables
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers
-from warpwatch.timing.checks import are_right, check_fresh_launch, check_last_result, check_result
+from warpwatch.timing.checks import (
+    check_fresh_launch,
+    check_lines,
+    check_on_other_poison,
+    check_result,
+    check_sample,
+    check_surroundings,
+    fingerprint,
+    late,
+)
 from warpwatch.timing.inputs import Inputs, Shared, sharing_key
+from warpwatch.timing.probes import check_bandwidth, check_exchanged, check_work
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
+
+COLD_SAMPLES = 2  # on each copy, of a case whose figure is that of a warm cache
 
 
 @dataclass(kw_only=True)
 class State:
     """State of the worker process between two calls.
 
-    ``loaded``: the prepared case, once for each copy of its arrays. ``fingerprint``: of its right result, where this
-    process has checked it. ``launched``: what took the last sample on each copy, in the order of these samples.
-    ``printed``: the lines of the last sample, where the kernel prints. ``turn``: how many samples were taken.
-    ``inputs``: of this case and of later ones.
+    ``loaded``: the prepared case, once for each copy of its arrays. ``queue``: digests of the results of samples that
+    are not read yet; None on the host, and where the kernel prints. ``by_value``: each sample's result is compared by
+    value. ``is_judged``: another process has checked that the case does its work each time. ``launched``: what took the
+    last sample on each copy, in the order of these samples. ``printed``: the lines of the last sample, where the kernel
+    prints. ``turn``: how many samples were taken. ``inputs``: of this case and of later ones.
     """
 
     loaded: tuple[Loaded, ...] = ()
-    fingerprint: int | None = None
+    queue: Queue | None = None
+    by_value: bool = False
+    is_judged: bool = False
     launched: dict[int, Loaded] = field(default_factory=dict)
     printed: tuple[str, ...] = ()
     turn: int = 0
     inputs: Inputs = field(default_factory=Inputs)
 
+    @property
+    def shared(self) -> Shared:
+        """The inputs of the prepared case."""
+        assert self.inputs.shared
+        return self.inputs.shared
+
 
 # Wall seconds for the samples of one call. A call costs 0.08 ms (H200's host), a fifth of a short kernel's sample.
 CALL_SECONDS = 0.1
+Accepted = tuple[tuple[int, ...], ...]  # fingerprints of right results, for each set of inputs
 state = State()
 
 
 def prepare(
-    case: Case, image: Path, cold: bool, checking_image: Path | None = None, already_checked: bool = False
+    case: Case, image: Path, cold: bool, checking_image: Path | None = None, accepted: Accepted | None = None
 ) -> dict[str, Any]:
     """Load a case and check its result, and return what is recorded of it. Raises WrongResult or DeviceError.
 
     ``checking_image``: a build of the same kernel that finds more faults; it is checked too where it is another file.
-    ``already_checked``: another process has checked the case, so that nothing is compared.
+    ``accepted``: of right results, where another process has checked the case, so that nothing is compared.
     """
-    shared = begin_case(case, image, checking_image, check=not already_checked)
-    for copy in shared.copies:
-        state.loaded += (load(machine(case.variant.on_host), case, image, copy),)
-    if not already_checked and not case.variant.on_host:  # there the samples themselves are checked, see sample_of
-        state.fingerprint = check_result(state.loaded[0], shared)
-        state.loaded[0].poison()  # the results of the other copies still are poison
+    shared, where = begin_case(case, image, checking_image, accepted), machine(case.variant.on_host)
+    load_all(lambda arrays, beside: load(where, case, image, arrays, beside=beside))
+    if accepted is None and not case.variant.on_host:  # there the samples themselves are checked, see sample_of
+        check_result(state.loaded[0], shared)
     return describe(state.loaded[0], len(shared.copies), cold)
 
 
-def begin_case(case: Case, image: Path, checking_image: Path | None, *, check: bool) -> Shared:
+def begin_case(case: Case, image: Path, checking_image: Path | None, accepted: Accepted | None) -> Shared:
     """Free the last case, and return the inputs of this one; launch its checking build once, if it has one.
 
-    ``check``: with its right results. Raises WrongResult or DeviceError.
+    ``accepted``: as for ``prepare``; None: with its right results. Raises WrongResult or DeviceError.
     """
     release(keep=sharing_key(case))
-    shared = state.inputs.share(case, reference=check)
-    if check and checking_image not in (None, image):
+    state.is_judged = accepted is not None
+    shared = state.inputs.share(case, reference=accepted is None)
+    for given, known in zip(shared.sets, accepted or (), strict=False):
+        given.accepted.update(known)
+    if accepted is None and checking_image not in (None, image):
         loaded = load(machine(case.variant.on_host), case, checking_image, shared.copies[0])
         try:
             check_result(loaded, shared)
@@ -81,24 +107,76 @@ def begin_case(case: Case, image: Path, checking_image: Path | None, *, check: b
     return shared
 
 
-def finish(fingerprint: int | None) -> int | None:
-    """Check the prepared case after its last sample, and return the fingerprint of its right result, if it has one.
+def load_all(load_on: Callable[[tuple[GuardedArray, ...], Function | None], Loaded]) -> None:
+    """Load a case on each copy of its arrays. Raises DeviceError.
 
-    ``fingerprint``: that of a right result, where another process has found it. Raises WrongResult or DeviceError.
+    ``load_on``: loads it on other arrays, with the module of a kernel that is given.
     """
-    shared, first = state.inputs.shared, state.loaded[0]
-    assert shared
-    known = state.fingerprint if state.fingerprint is not None else fingerprint
-    launched = [*state.launched.values()]
-    if not are_right(launched, shared, [known] * len(launched)):
-        for loaded in launched:
-            check_last_result(loaded, shared, known, state.printed)
-    if not first.case.variant.on_host:  # there each sample was of a fresh launch
-        assert known is not None
-        check_fresh_launch(first, shared, known)
-    elif not state.launched:  # no sample was taken, which would have been checked
-        check_result(first, shared)
-    return known
+    copies = state.shared.copies
+    first = with_variables(load_on(copies[0], None))
+    state.loaded = (first,)
+    for copy in copies[1:]:
+        state.loaded += (load_on(copy, first.function),)
+    if isinstance(first.machine, Device) and first.results:
+        state.queue = queue_of(first.machine)
+        state.queue.begin([[array.with_bands for array in loaded.results] for loaded in state.loaded])
+
+
+def finish(kind: str, seconds: float | None = None) -> Accepted:
+    """Check the prepared case after its last sample, and return the fingerprints of its right results.
+
+    ``seconds``: the median of the samples, if there are any. Raises WrongResult or DeviceError.
+    """
+    shared, first = state.shared, state.loaded[0]
+    if not state.launched:  # no sample was taken, which would have been checked
+        check_fresh_launch(first, shared)
+    if first.case.family.prints:
+        if state.launched:
+            check_lines([*state.launched.values()][-1], shared.sets[0], state.printed)
+    else:
+        finish_samples()
+    if not first.case.variant.on_host and not first.case.family.prints and not state.is_judged:
+        check_work_of_case(kind, seconds)
+        if seconds is not None and kind == "cold":
+            check_bandwidth(first.case, gpu().info, seconds)
+    return accepted_so_far()
+
+
+def finish_samples() -> None:
+    """Check the last sample on each copy, and that nothing but results was written. Raises as ``finish``."""
+    for copy, loaded in state.launched.items():
+        check_sample(loaded, state.shared, copy)
+    check_surroundings(state.loaded, state.shared)
+
+
+def check_work_of_case(kind: str, seconds: float | None) -> None:
+    """Launch the prepared case in ways that show whether it does its work each time. Raises as ``finish``."""
+    timer, first = timer_of("cold"), state.loaded[0]
+    assert isinstance(timer, GpuTimer)
+    if kind == "warm":  # whose samples show nothing: their results are not poisoned
+        for copy, loaded in list(enumerate(state.loaded)) * COLD_SAMPLES:
+            sample_of(loaded, copy, timer)
+        if not prove():
+            finish_samples()
+    cold_seconds, last = seconds if kind == "cold" else None, [*state.launched.values()][-1:]
+    own = last[0] if cold_seconds and last and any(last[0] is loaded for loaded in state.loaded) else None
+    check_work(state.loaded, state.shared, timer, cold_seconds, own)
+    check_exchanged(state.loaded, state.shared, timer)
+    check_on_other_poison(first, state.shared, late(first.case))
+
+
+def accepted_so_far() -> Accepted:
+    """Return the fingerprints of right results of the prepared case, for other processes."""
+    return tuple(tuple(sorted(given.accepted)) for given in state.shared.sets)
+
+
+def result_bits() -> str:
+    """Launch the prepared case once more; return a digest of its results, equal where they are equal to the bit."""
+    first = state.loaded[0]
+    first.poison()
+    launch_and_wait(first)
+    each = digests(first.machine, [(array.address, array.nbytes) for array in first.results])
+    return hashlib.sha256(repr(each).encode()).hexdigest()[:16]
 
 
 def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
@@ -115,6 +193,7 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
         "hold_timeouts": 0,
         **observers.constants(on_host=case.variant.on_host),
         "cache": "host" if case.variant.on_host else "cold" if cold else "warm",
+        **({"remarks": remarks} if (remarks := loaded.machine.remarks_on_call()) else {}),
     }
 
 
@@ -122,7 +201,8 @@ def release(keep: tuple[object, ...] | None = None) -> None:
     """Free the results of the last case, and its inputs unless ``keep`` says that the next case shares them."""
     for loaded in state.loaded:
         loaded.free_own()
-    state.loaded, state.fingerprint, state.printed = (), None, ()
+        loaded.machine.leave_call()
+    state.loaded, state.queue, state.by_value, state.printed = (), None, False, ()
     state.launched.clear()
     state.inputs.release(keep)
 
@@ -170,6 +250,12 @@ def sample(kind: str) -> tuple[float, int]:
 
     ``kind``: cold, warm or host.
     """
+    taken = _next_sample(kind)
+    return taken if prove() else _next_sample(kind)
+
+
+def _next_sample(kind: str) -> tuple[float, int]:
+    """Take one sample as ``sample`` does; whether its result is right is known after ``prove``."""
     copy = state.turn % len(state.loaded)
     state.turn += 1
     return sample_of(state.loaded[copy], copy, timer_of(kind))
@@ -181,31 +267,59 @@ def take_samples(kind: str, fewest: int, most: int, before: Sequence[float] = ()
     ``before``: those that were taken already, in seconds. With them there are at most ``most``, and fewer, but at least
     ``fewest``, where they are precise before.
     """
+    taken = _take(kind, fewest, most, before)
+    return taken if prove() else _take(kind, fewest, most, before)
+
+
+def _take(kind: str, fewest: int, most: int, before: Sequence[float]) -> list[tuple[float, int]]:
     begin, rule, taken = time.perf_counter(), of_samples(fewest, most, before), list[tuple[float, int]]()
+    observers.look()
     while not taken or (time.perf_counter() - begin < CALL_SECONDS and not rule.is_finished):
-        taken.append(sample(kind))
+        taken.append(_next_sample(kind))
         rule.add(math.log(taken[-1][0]))
     return taken
+
+
+def prove(blaming: Callable[[Loaded], AbstractContextManager[None]] = lambda loaded: nullcontext()) -> bool:
+    """Return whether the result of each sample since the last call is known to be right, to the bit.
+
+    Where it is not, each later sample's result is compared by value: results of a kernel may differ in their last bits.
+    ``blaming``: of what is loaded, in which errors of its last sample are raised. Raises WrongResult or DeviceError.
+    """
+    taken = state.queue.take() if state.queue else []
+    for copy, sums in dict(taken).items():
+        if fingerprint(sums) not in state.shared.of(copy).accepted:  # the last on that copy, which still is there
+            with blaming(state.launched[copy]):
+                check_sample(state.launched[copy], state.shared, copy)
+    known = all(fingerprint(sums) in state.shared.of(copy).accepted for copy, sums in taken)
+    state.by_value = state.by_value or not known
+    return known
 
 
 def sample_of(loaded: Loaded, copy: int, timer: Timer) -> tuple[float, int]:
     """Take one sample of what is loaded on a copy of the arrays; return the same as ``sample``.
 
-    On the host results are poisoned before each sample, where nobody compares times: so the last one shows whatever a
-    check would find, without a launch before the samples and one after them, each of which may take seconds.
+    Results are poisoned before each, unless the cache is to be warm. Behind each a digest of them is queued, which
+    ``prove`` reads. On the host results are compared after the last sample alone, as a check may take seconds.
     """
     state.launched.pop(copy, None)
     state.launched[copy] = loaded
-    before, restore = timer.timeouts, loaded.restore
-    if isinstance(timer, HostTimer):
+    before, restore, after = timer.timeouts, loaded.restore, None
+    if isinstance(timer, HostTimer) or timer.is_cold:
         restore = in_order((loaded.poison, loaded.restore))
+    if isinstance(timer, GpuTimer) and timer.is_cold and state.queue and not state.by_value:
+        if state.queue.room < timer.TRIES:
+            prove()
+        after = functools.partial(state.queue.add, copy)
     if loaded.case.family.prints:  # its lines are kept from the terminal
         with captured_stdout() as printed:
             seconds = timer.sample(loaded.start, restore)
         launches = 1 + timer.timeouts - before
         state.printed = tuple(printed[len(printed) - len(printed) // launches :])
     else:
-        seconds = timer.sample(loaded.start, restore)
+        seconds = timer.sample(loaded.start, restore, after)
+    if state.by_value:
+        check_sample(loaded, state.shared, copy)
     return seconds, timer.timeouts - before
 
 
@@ -234,7 +348,7 @@ def warm_up(kind: str, seconds: float) -> nvml.Clock:
     while True:
         step = time.perf_counter()
         while time.perf_counter() - step < 0.002:
-            sample(kind)
+            _next_sample(kind)
         before, clock = clock, read_clock()
         up = clock.mhz >= nvml.LEAST_CLOCK * nvml.clocks().highest or clock.mhz <= before.mhz
         if up or time.perf_counter() - begin > seconds:

@@ -25,9 +25,10 @@ from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import Loaded, load, load_with
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import nvml, observers, sampling
-from warpwatch.timing.checks import are_right, check_fresh_launch, check_last_result, check_result
+from warpwatch.timing.checks import check_fresh_launch, check_lines, check_result, check_sample
 from warpwatch.timing.inputs import Shared
 from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.timing.probes import check_bandwidth
 from warpwatch.timing.stopping import MOST_TURNS, Stopping, of_turns
 from warpwatch.timing.timer import ClockStamps, GpuTimer
 
@@ -60,7 +61,7 @@ class Plan:
     """Instructions for one process that measures a pair.
 
     ``kind``: cold or warm. ``swap``: load the old side first. ``check``: compare both sides with NumPy before they are
-    timed. Otherwise ``fingerprints`` are those of right results in another process. ``seconds``: wall time for the
+    timed. Otherwise ``accepted`` are fingerprints of right results in another process. ``seconds``: wall time for the
     samples; noisy ones may take twice that. ``warm_up``: seconds, at most. ``checking_image``: a build of the new side
     that finds more faults; it is checked too where it is another file. ``newer``: the new side's kernel, where it is
     that of a revision too and not the case's own. ``observers``: options of those that are asked for (observers/).
@@ -73,7 +74,7 @@ class Plan:
     seconds: float
     warm_up: float
     delay: Delay | None = None
-    fingerprints: tuple[int, int] | None = None
+    accepted: sampling.Accepted | None = None
     checking_image: Path | None = None
     newer: OtherKernel | None = None
     observers: tuple[str, ...] = ()
@@ -85,19 +86,23 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
 
     Raises WrongResult or DeviceError for the new side, OtherSideFailed for the old one.
     """
-    shared, where = sampling.begin_case(case, image, plan.checking_image, check=plan.check), machine(on_host=False)
+    where = machine(on_host=False)
+    shared = sampling.begin_case(case, image, plan.checking_image, None if plan.check else plan.accepted or ())
     functions = _functions(where, other, other_image, is_new=False) if plan.swap else ()
-    new = [load_side(where, case, image, copy, plan.newer) for copy in shared.copies]
-    sampling.state.loaded = tuple(new)
+    sampling.load_all(lambda arrays, beside: load_side(where, case, image, arrays, plan.newer, beside))
     functions = functions or _functions(where, other, other_image, is_new=False)
-    both = [(_other_side_of(loaded, other, functions), loaded) for loaded in new]
-    fingerprints = _check_both(both[0], shared) if plan.check else plan.fingerprints
-    for loaded in new:
-        loaded.poison()
-    facts = sampling.describe(new[0], len(shared.copies), cold=plan.kind == "cold") if plan.check else {}
-    pairs = replace(_sample_both(both, plan), facts=facts, fingerprints=fingerprints)
-    if fingerprints:
-        _check_last_of_both(both, shared, fingerprints)
+    both = [(_other_side_of(loaded, other, functions), loaded) for loaded in sampling.state.loaded]
+    if plan.check:
+        _check_both(both[0], shared)
+    facts = sampling.describe(both[0][1], len(shared.copies), cold=plan.kind == "cold") if plan.check else {}
+    pairs = replace(_sample_both(both, plan), facts=facts)
+    _check_last_of_both(both, shared)
+    if plan.check and not case.family.prints:
+        median = statistics.median(pairs.new)
+        sampling.check_work_of_case(plan.kind, median)
+        if plan.kind == "cold":
+            check_bandwidth(case, gpu().info, median)
+    pairs = replace(pairs, accepted=sampling.accepted_so_far())
     if pairs.has_clocks:
         pairs = pairs.with_clocks(sampling.read_clock(), nvml.clocks().highest)
     observed = observers.launch_sides(plan.observers, both)
@@ -119,24 +124,35 @@ def _sample_both(both: list[tuple[Loaded, Loaded]], plan: Plan) -> PairSamples:
 
 
 def load_side(
-    where: Machine, case: Case, image: Path, inputs: tuple[GuardedArray, ...], newer: OtherKernel | None
+    where: Machine,
+    case: Case,
+    image: Path,
+    inputs: tuple[GuardedArray, ...],
+    newer: OtherKernel | None,
+    beside: Function | None = None,
 ) -> Loaded:
-    """Load the new side on uploaded inputs: the case's own kernel, or that of a revision. Raises DeviceError."""
+    """Load the new side on uploaded inputs: the case's own kernel, or that of a revision. Raises DeviceError.
+
+    ``beside``: as for ``runner.load``.
+    """
     if newer is None:
-        return load(where, case, image, inputs)
+        return load(where, case, image, inputs, beside=beside)
+    shared = None if newer.symbols else beside
 
     def prepare(addresses: Mapping[str, int]) -> Prepared:
-        return _prepare(where, case, newer, _functions(where, newer, image), addresses, inputs)
+        return _prepare(where, case, newer, _functions(where, newer, image, shared), addresses, inputs)
 
     return load_with(where, case, inputs, prepare)
 
 
-def _functions(where: Machine, other: OtherKernel, image: Path, *, is_new: bool = True) -> tuple[Function, ...]:
+def _functions(
+    where: Machine, other: OtherKernel, image: Path, beside: Function | None = None, *, is_new: bool = True
+) -> tuple[Function, ...]:
     functions: list[Function] = []
     with _blaming(is_new, LOADING):
         symbols = symbols_in(image, other.kernels.entries)
         for step in other.steps:
-            functions.append(where.load(image, symbols[step.entry], functions[0] if functions else None))
+            functions.append(where.load(image, symbols[step.entry], functions[0] if functions else beside))
     return tuple(functions)
 
 
@@ -165,13 +181,13 @@ def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Funct
     return replace(loaded, function=prepared.function, start=prepared.start, notes=prepared.notes)
 
 
-def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> tuple[int, int]:
+def _check_both(pair: tuple[Loaded, Loaded], shared: Shared) -> None:
     """Compare both sides with NumPy. Raises WrongResult or DeviceError for the new one, OtherSideFailed for the old."""
     old, new = pair
-    right = check_result(new, shared)
+    check_result(new, shared)
     old.poison()
     with _blaming(is_new=False):
-        return check_result(old, shared), right
+        check_result(old, shared)
 
 
 @contextmanager
@@ -188,29 +204,30 @@ def _blaming(is_new: bool, also: tuple[type[Exception], ...] = ()) -> Iterator[N
         raise
 
 
-def _check_last_of_both(pairs: list[tuple[Loaded, Loaded]], shared: Shared, fingerprints: tuple[int, int]) -> None:
-    """Compare the results of the last samples, and of one more launch of each side. Raises as ``_check_both`` does.
+def _check_last_of_both(pairs: list[tuple[Loaded, Loaded]], shared: Shared) -> None:
+    """Check the last sample on each copy, and that nothing but results was written. Raises as ``_check_both`` does.
 
-    Both sides write to the same arrays, and nothing can be poisoned between their samples. So a side that no longer
-    writes is found by the launch after them, whose result starts as poison.
+    Both sides write to the same arrays. Where something else was written, one more launch of each shows by which.
     """
-    case, launched, spoilt = pairs[0][1].case, sampling.state.launched, False
+    case, launched, printed = pairs[0][1].case, sampling.state.launched, sampling.state.printed
     sides = {copy: loaded is pairs[copy][True] for copy, loaded in launched.items()}  # true for the new one
-    if not are_right([*launched.values()], shared, [fingerprints[is_new] for is_new in sides.values()]):
-        own = [array for _, new in pairs for array in new.own.values()]
-        spoilt = not shared.is_intact() or any(array.overrun() for array in own)
-        if spoilt:  # by one of the two sides: the launches below show which
-            shared.restore(case)
-            for array in own:
-                array.clear()
-        else:
-            # Printed lines are kept of the very last sample alone.
-            for copy in [*sides][-1:] if case.family.prints else sides:
-                with _blaming(sides[copy]):
-                    check_last_result(launched[copy], shared, fingerprints[sides[copy]], sampling.state.printed)
+    own = [array for _, new in pairs for array in new.own.values()]
+    spoilt = not shared.is_intact() or any(array.overrun() for array in own)
+    if spoilt:
+        shared.restore(case)
+        for array in own:
+            array.clear()
+    elif case.family.prints:  # lines are kept of the very last sample alone
+        last = [*launched][-1]
+        with _blaming(sides[last]):
+            check_lines(launched[last], shared.sets[0], printed)
+    else:
+        for copy, loaded in launched.items():
+            with _blaming(sides[copy]):
+                check_sample(loaded, shared, copy)
     for is_new in (True, False):
         with _blaming(is_new):
-            check_fresh_launch(pairs[0][is_new], shared, fingerprints[is_new])
+            check_fresh_launch(pairs[0][is_new], shared)
     if spoilt:
         raise WrongResult(
             f"{case.id}: one of the two sides wrote outside its result while they were timed, and launched once more "
@@ -230,6 +247,8 @@ def _delay(pairs: list[tuple[Loaded, Loaded]], plan: Plan, delay: Delay) -> int:
             for side, own in ((old, 0), (new, cycles)):
                 gpu().set_variable(side.function, VARIABLES[0], np.int64(own))
                 gpu().set_variable(side.function, VARIABLES[1], blocks)
+            if new.variables:
+                new.variables.keep()
 
     if delay.cycles:
         wait(delay.cycles)
@@ -276,11 +295,22 @@ def _is_clock_up(kind: str) -> bool:
 
 
 def _take(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | None = None) -> PairSamples:
-    """Take samples of both sides in turns. ``stamps``: each sample lies between two of them."""
+    """Take samples of both sides in turns, again where a result's bits are not known to be right.
+
+    ``stamps``: each sample lies between two of them.
+    """
+    new = [loaded for _, loaded in pairs]
+    taken = _take_unproved(pairs, plan, stamps)
+    is_known = sampling.prove(lambda loaded: _blaming(any(loaded is each for each in new)))
+    return taken if is_known else _take_unproved(pairs, plan, stamps)
+
+
+def _take_unproved(pairs: list[tuple[Loaded, Loaded]], plan: Plan, stamps: ClockStamps | None) -> PairSamples:
     timer, order = sampling.timer_of(plan.kind), list[bool]()  # of the samples, true for the new side's
 
     def sample(copy: int, is_new: bool) -> tuple[float, int]:
-        return sampling.sample_of(pairs[copy][is_new], copy, timer)
+        with _blaming(is_new):
+            return sampling.sample_of(pairs[copy][is_new], copy, timer)
 
     if stamps is None:
         return take_turns(sample, of_turns(plan.seconds), len(pairs))

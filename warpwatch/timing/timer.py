@@ -2,16 +2,19 @@
 
 The way of a sample, whose steps are queued one after the other on one stream that waits for no other:
 
-1. restore: what an earlier launch changed in place gets its first values again;
-2. scrub: a kernel replaces what L2 holds, unless the cache is to be warm;
+1. restore: results and scratch memory are poisoned, and what an earlier launch changed in place gets its first values
+   again;
+2. scrub: lines of L2 that were to persist are given back, and a kernel replaces what L2 holds, unless the cache is to
+   be warm;
 3. hold: a kernel waits, so that nothing after it runs before all of it is queued;
 4. start: an event is recorded;
 5. launch: the kernels of the case, or its call;
 6. stop: a second event is recorded;
-7. release: the host ends the hold;
-8. synchronise: the host waits for the second event, and subtracts the first.
+7. digest: a kernel reads the results, so that each sample's is proved (checks.py);
+8. release: the host ends the hold;
+9. synchronise: the host waits for the second event, and subtracts the first.
 
-``GpuTimer.sample`` does 1 and 2 and asks ``Device.time`` for 3 to 8 (devices/gpu.py, because that module alone calls
+``GpuTimer.sample`` does 1 and 2 and asks ``Device.time`` for 3 to 9 (devices/gpu.py, because that module alone calls
 PyCUDA), again where the hold ran into its limit. sampling.py chooses what is launched. Where the SM clock is read
 beside a sample (``ClockStamps``), a stamp comes before the first step and one after the last.
 """
@@ -30,7 +33,7 @@ import numpy as np
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import ONE, Device
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import DeviceError, GuardedArray
 
 WARM_UP, SHORTEST_ROUNDS = 20, 200  # launches before the samples of the shortest times, and these
 ROUNDS = 101  # of the overhead
@@ -47,19 +50,24 @@ class HostTimer:
 
     timeouts = 0  # of a hold: there is none
 
-    def sample(self, start: Callable[[], None], restore: Callable[[], None] = nothing) -> float:
-        """Return the seconds that one launch takes. ``restore`` is called before it, and is not timed."""
+    def sample(
+        self, start: Callable[[], None], restore: Callable[[], None] = nothing, after: Callable[[], None] | None = None
+    ) -> float:
+        """Return the seconds that one launch takes. ``restore`` and ``after`` are called before and after it."""
         restore()
         begin = time.perf_counter()
         start()
-        return time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        if after:
+            after()
+        return seconds
 
 
 class GpuTimer:
     """Takes samples by ``Device.time``. Before each launch L2 is scrubbed (cold) or left as it is (warm).
 
-    ``scrub`` starts the kernel that replaces what L2 holds. ``timeouts``: samples that were discarded because the hold
-    ran into its limit.
+    ``scrub`` starts the kernel that replaces what L2 holds. ``is_cold``: it is started before each sample.
+    ``timeouts``: samples that were discarded because the hold ran into its limit.
     """
 
     TRIES = 10
@@ -67,7 +75,8 @@ class GpuTimer:
     def __init__(self, device: Device, cold: bool) -> None:
         self.timeouts = 0
         self._device = device
-        self._cold = cold
+        self._whole = Launch((4 * device.info.multiprocessors, 1, 1), (512, 1, 1))  # fills the GPU
+        self.is_cold = cold
         self._image = compile_file(Path(__file__).with_name("timer.cu"), {}, device.info.timing_target)
         size = 2 * device.info.l2_bytes // 16 * 16
         self._buffer = self.zeros(max(size, 16))
@@ -83,17 +92,33 @@ class GpuTimer:
         """Return a function that starts a kernel of timer.cu."""
         return self._device.launcher(self._device.load(self._image.path, name), launch, arguments)
 
-    def _scrubber(self, buffer: int, size: int) -> Callable[[], None]:
-        launch = Launch((4 * self._device.info.multiprocessors, 1, 1), (512, 1, 1))
-        return self.kernel("scrub", launch, np.uint64(buffer), np.uint64(size // 16), np.uint64(self._buffer))
+    def exchange(self, array: GuardedArray, bits: int) -> None:
+        """Exchange elements of an array whose numbers differ in these bits; the same call once more undoes it."""
+        itemsize = array.dtype.itemsize
+        count, size = np.uint64(array.nbytes // itemsize), np.int32(itemsize)
+        self.kernel("exchange", self._whole, np.uint64(array.address), count, np.uint64(bits), size)()
 
-    def sample(self, start: Callable[[], None], restore: Callable[[], None] = nothing) -> float:
-        """Return the seconds that one launch takes, as ``HostTimer.sample`` does. Raises DeviceError."""
+    def swap(self, one: GuardedArray, other: GuardedArray) -> None:
+        """Exchange the values of two arrays of one size."""
+        addresses = (np.uint64(one.address), np.uint64(other.address))
+        self.kernel("swap_arrays", self._whole, *addresses, np.uint64(one.nbytes))()
+
+    def _scrubber(self, buffer: int, size: int) -> Callable[[], None]:
+        return self.kernel("scrub", self._whole, np.uint64(buffer), np.uint64(size // 16), np.uint64(self._buffer))
+
+    def sample(
+        self, start: Callable[[], None], restore: Callable[[], None] = nothing, after: Callable[[], None] | None = None
+    ) -> float:
+        """Return the seconds that one launch takes, as ``HostTimer.sample`` does. Raises DeviceError.
+
+        ``after``: queues what is to run behind each launch, also behind one whose time is discarded.
+        """
         for _ in range(self.TRIES):
             restore()
-            if self._cold:
+            if self.is_cold:
+                self._device.reset_persisting_cache()
                 self.scrub()
-            seconds = self._device.time(start)
+            seconds = self._device.time(start, after)
             if seconds is not None:
                 return round(seconds, 10)  # events do not resolve a tenth of a nanosecond; more digits only fill files
             self.timeouts += 1

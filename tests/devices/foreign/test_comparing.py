@@ -84,12 +84,12 @@ def test_a_case_is_judged_after_launches_in_another_process(
 ) -> None:
     case, info = case_of(project, name), worker.call(describe_device)
     checked, timed = (compile_build(case.build, target) for target in (info.target, info.timing_target))
-    faults, _ = Kernel(worker, case.build, checked).evaluate(case, "again", launches=3)
+    faults = Kernel(worker, case.build, checked).evaluate(case, "again", launches=3).faults
     if is_right:
         assert not faults
         worker.call(sampling.prepare, case, timed.path, True, checked.path)
         assert worker.call(sampling.sample, "cold")[0] > 0
-        worker.call(sampling.finish, None)
+        worker.call(sampling.finish, "cold")
     else:
         assert "is wrong in 1 of 1,000 elements" in faults[0]
         with pytest.raises(WrongResult, match=r"is wrong in 1 of 1,000 elements(?s:.)*y\[999\]"):
@@ -99,7 +99,7 @@ def test_a_case_is_judged_after_launches_in_another_process(
 def test_a_launch_that_fails_later_does_not_hide_what_was_wrong(project: DescribedProject, worker: Worker) -> None:
     case, info = case_of(project, "ends"), worker.call(describe_device)
     kernel = Kernel(worker, case.build, compile_build(case.build, info.target))
-    faults, _ = kernel.evaluate(case, "again", launches=3)
+    faults = kernel.evaluate(case, "again", launches=3).faults
     assert "is wrong in 1 of 1,000 elements" in faults[0]
     test_a_case_is_judged_after_launches_in_another_process(project, worker, "right", is_right=True)
 

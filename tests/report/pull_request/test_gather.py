@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from kernels import FAMILIES
-from tests.cli.code_changes import change, difference, kernel
+from tests.cli.code_changes import change, difference, kernel, write
 from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
@@ -143,7 +141,7 @@ def test_machine_code_that_got_worse_is_said_and_other_differences_are_counted(t
     worse = kernel(local=24, registers=64, shares={128: 0.5})
     pairs = [(whole, worse), (half, whole), (None, kernel(shares={128: 0.1}))]
     changes = [change(old, new, name=f"b{i}") for i, (old, new) in enumerate(pairs)]
-    (tmp_path / "diff.json").write_bytes(msgspec.json.encode(difference(*changes)))
+    write(tmp_path / "diff.json", difference(*changes))
     gathered = Gathered(root=ROOT)
     gathered.take_code(tmp_path / "diff.json")
     result = gathered.result(job="", where="", commit="", against="", inside="")

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.cases import Build, Case, given_of
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import builds
+from warpwatch.catalogue.suspicious import Remark, in_cuda, in_python
 from warpwatch.devices.compile.compiler import (
     NVCC_FLAGS,
     CompileError,
@@ -18,11 +21,12 @@ from warpwatch.devices.compile.compiler import (
     Target,
     compile_file,
     compile_text,
+    name_from,
     nvcc,
     read_image,
 )
 from warpwatch.devices.compile.entries import TABLE, Kernels, compile_entries, needs_names
-from warpwatch.devices.compile.ready import code_image, find_entries
+from warpwatch.devices.compile.ready import READY, code_image, find_entries
 from warpwatch.devices.compile.symbols import pointed_to
 from warpwatch.devices.machine import DeviceError
 
@@ -33,6 +37,7 @@ OWN_NAME = r"\btypedef\b[^;{}]*\b%s\s*;|(?:::|\.|->)\s*%s\b|[,{]\s*%s\s*="
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\0\n]+)[">].*$', re.MULTILINE)
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+MOST_LOOKED_AT = 2**20  # characters of a file in which unusual lines are looked for
 ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b.*$", re.MULTILINE)
 
 
@@ -96,6 +101,41 @@ def named_files(source: Path, include: Sequence[Path]) -> dict[Path, str]:
             if header and header not in (*texts, *waiting, source.resolve()):
                 waiting.append(header)
     return texts
+
+
+def suspicious_lines(project: Project) -> list[str]:
+    """List what is unusual in the sources of a project's kernels and in its declarations, a sentence for each line.
+
+    Machine code that is there already, and what a function returns, are named as not looked at.
+    """
+    declared = project.root.joinpath(*project.module.split("."))
+    python = sorted(declared.rglob("*.py")) if declared.is_dir() else [declared.with_suffix(".py")]
+    remarks = {path: _looked_at(path) for path in python}
+    for build in {build.variant: build for build in builds(project.families)}.values():
+        variant, include = build.variant, [(build.family.folder / folder).resolve() for folder in build.variant.include]
+        if variant.call:
+            continue
+        if callable(variant.source) or build.source.suffix in READY:
+            remarks[build.source] = [Remark(1, f"{build.family.name} {variant.name}: machine code is not looked at")]
+        else:
+            files = {path.resolve() for path in named_files(build.source, include)} or {build.source}
+            remarks |= {path: _looked_at(path) for path in sorted(files - remarks.keys())}
+    return [
+        f"{name_from(project.root, path)}:{remark.line}: {remark.text}"
+        for path, found in remarks.items()
+        for remark in found
+    ]
+
+
+def _looked_at(path: Path) -> list[Remark]:
+    """List what is unusual in a file, by its name: Python or CUDA C++."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        return [Remark(1, f"cannot be read: {error.strerror}")]
+    if len(text) > MOST_LOOKED_AT:
+        return [Remark(1, f"is too long to be looked at: {len(text):,} characters")]
+    return in_python(text) if path.suffix == ".py" else in_cuda(text)
 
 
 def compile_build(build: Build, target: Target | None) -> Image:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # SHT_SYMTAB, SHT_DYNSYM
 RELA, REL = 4, 9  # SHT_RELA, SHT_REL: relocations of 24 bytes with the number that is added, and of 16 without
-FUNCTION, GLOBAL, CUDA = 2, 1, 190  # STT_FUNC, STB_GLOBAL, EM_CUDA
+OBJECT, FUNCTION, GLOBAL, CUDA = 1, 2, 1, 190  # STT_OBJECT, STT_FUNC, STB_GLOBAL, EM_CUDA
 CUDA_ENTRY = 0x10  # STO_CUDA_ENTRY: a function of a cubin that can be launched
 CUDA_INFO = 0x70000000  # the kind of a section .nv.info: of all kernels, or of the one whose section is linked
 WITH_SIZE = 4  # the format of an entry of .nv.info that has a payload, of the size that it says
@@ -100,6 +100,22 @@ def entries(image: bytes) -> list[str]:
     if is_cubin:  # a static kernel's symbol is local
         return sorted({symbol.name for symbol in functions if symbol.other & CUDA_ENTRY})
     return sorted({symbol.name for symbol in functions if symbol.binding == GLOBAL})
+
+
+@functools.lru_cache(maxsize=256)  # each copy of each case asks
+def variables(image: bytes) -> tuple[str, ...]:
+    """List the names of the variables of a cubin or of the software device's image, and of other objects in it.
+
+    The list is empty where the image cannot be read.
+    """
+    elf = find_elf(image)
+    try:
+        sections = read_sections(elf)
+        tables = [section for section in sections if section.kind in (SYMBOLS, DYNAMIC_SYMBOLS)]
+        symbols = [symbol for table in tables for symbol in read_symbols(elf, sections, table)]
+    except BROKEN:
+        return ()
+    return tuple(sorted({s.name for s in symbols if s.kind == OBJECT and s.section and s.size}))
 
 
 def pointed_to(image: bytes, table: str) -> list[str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from warpwatch.compare.code_difference import BuildChange, CodeDifference, State
+from warpwatch.compare.code_difference import BuildChange, State
+from warpwatch.report.document import Document
 from warpwatch.report.pull_request.result import (
     MOST,
     MOST_CHARACTERS,
@@ -59,7 +60,9 @@ class Gathered:
 
     def take_code(self, path: Path) -> None:
         """Take the JSON of ``warpwatch diff``. Raises OSError, or ValueError where it is something else."""
-        difference = msgspec.json.decode(path.read_bytes(), type=CodeDifference)
+        difference = msgspec.json.decode(path.read_bytes(), type=Document).code
+        if difference is None:
+            raise ValueError(f"{path}: holds no difference of machine code")
         self.code = difference.counts
         self.worse = [
             Finding(kind=Kind.WORSE_CODE, name=one_line(str(build)), said=one_line(message))

@@ -7,10 +7,10 @@ from typing import Any
 
 from warpwatch.devices.runner import Loaded
 from warpwatch.timing.observers.energy import Energy
-from warpwatch.timing.observers.observer import Clock, Facts, Observer, Overhead
+from warpwatch.timing.observers.observer import Clock, Facts, Observer, Outside, Overhead
 from warpwatch.timing.pair_samples import Sides
 
-OBSERVERS: tuple[Observer, ...] = (Overhead(), Clock(), Energy())
+OBSERVERS: tuple[Observer, ...] = (Overhead(), Clock(), Outside(), Energy())
 # Those that are asked for, by the name of their option.
 BY_OPTION = {observer.option: observer for observer in OBSERVERS if observer.option}
 
@@ -29,6 +29,12 @@ def begin() -> None:
     """Observe what is there before the first sample of a case."""
     for observer in OBSERVERS:
         observer.begin()
+
+
+def look() -> None:
+    """Observe what is there before and after some samples of a case."""
+    for observer in OBSERVERS:
+        observer.look()
 
 
 def end() -> dict[str, object]:

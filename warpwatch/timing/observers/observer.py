@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.runner import Loaded
-from warpwatch.devices.worker import gpu
+from warpwatch.devices.worker import gpu, has_opened_gpu
 from warpwatch.timing import nvml
 from warpwatch.timing.pair_samples import Sides
 from warpwatch.timing.timer import measure_overhead
 
 Facts: TypeAlias = Mapping[str, Any]
+FEWEST_READINGS, LEAST_GROWTH = 3, 2**21  # of free memory; bytes, of which CUDA takes memory from a GPU
 
 
 class Observer:
@@ -45,6 +47,9 @@ class Observer:
     def begin(self) -> None:
         """Observe what is there before the first sample of a case, after the warm-up."""
 
+    def look(self) -> None:
+        """Observe what is there before and after some of its samples."""
+
     def end(self) -> Facts:
         """Return the facts after its last sample."""
         return {}
@@ -69,6 +74,39 @@ class Clock(Observer):
 
     def end(self) -> Facts:
         return nvml.clock_facts([self._before, nvml.clocks().read()])
+
+
+class Outside(Observer):
+    """Remarks what a call does outside its launches: memory that it keeps, and what it changes of its surroundings."""
+
+    units: ClassVar = {"remarks": ""}
+
+    def __init__(self) -> None:
+        self._free: list[int] = []
+
+    def begin(self) -> None:
+        self._free.clear()
+        self.look()
+
+    def look(self) -> None:
+        if (
+            has_opened_gpu() and gpu().has_call and gpu().info.has_gpu_clock
+        ):  # else free memory is the host's, which others take too
+            self._free.append(gpu().free_memory)
+
+    def end(self) -> Facts:
+        self.look()
+        remarks = (*(gpu().remarks_on_call() if has_opened_gpu() else ()), *filter(None, [growth(self._free)]))
+        return {"remarks": remarks} if remarks else {}
+
+
+def growth(free: Sequence[int]) -> str:
+    """Say that memory is kept from launch to launch, by what was free before, between and after launches."""
+    falls = len(free) >= FEWEST_READINGS and all(later < earlier for earlier, later in itertools.pairwise(free))
+    if not falls or free[0] - free[-1] < LEAST_GROWTH:
+        return ""
+    taken = (free[0] - free[-1]) / 1e6
+    return f"free memory of the GPU falls from launch to launch, by {taken:,.0f} MB so far: free what each allocates"
 
 
 class Overhead(Observer):

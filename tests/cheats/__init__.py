@@ -1,0 +1,124 @@
+"""Declares kernels and calls that look fast without doing the work, and honest ones beside them.
+
+``expected.py`` says what a run must say of each. In pyproject.toml: ``kernels = "tests.cheats"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import warpwatch as ww
+from tests.cheats import calls, honest
+from tests.cheats.expected import CALLS, KERNELS, SIZES
+from warpwatch.catalogue.arrays import Array, DeclaredArray
+from warpwatch.catalogue.tolerance import Relative
+
+BLOCK, WIDTH = 128, 256
+TESTS = ((100,), (2000,))
+
+
+def window(x: Array) -> Array:
+    """Return the sums of WIDTH elements from each on, each times its place, modulo 2^32."""
+    sums = np.zeros(x.size, np.uint32)
+    for j in range(WIDTH):
+        sums += np.roll(x, -j).astype(np.uint32) * np.uint32(j + 1)
+    return sums.view(np.int32)
+
+
+def mean(x: Array) -> Array:
+    """Return the means of WIDTH elements from each on."""
+    means: Array = np.mean([np.roll(x.astype(np.float64), -j) for j in range(WIDTH)], axis=0)
+    return means
+
+
+def kept(n: int) -> Mapping[str, DeclaredArray]:
+    """Declare scratch memory for a result and three values."""
+    return {"kept": ww.Scratch(n + 3, "int32")}
+
+
+def kernel(name: str, arguments: str = "y x n:int64") -> ww.Variant:
+    """Declare a kernel of the folder kernels, a thread an element."""
+    return ww.kernel(
+        name,
+        source=f"kernels/{name}.cu",
+        entry=name,
+        configurations=((BLOCK,),),
+        grid=lambda n: ww.blocks(n, BLOCK)[0],
+        arguments="y x kept n:int64" if name == "in_scratch" else arguments,
+        scratch=kept if name == "in_scratch" else None,
+    )
+
+
+def shapes(family: str) -> tuple[tuple[int], ...]:
+    """Return the shapes that a family is timed on."""
+    return tuple((size,) for size in SIZES[family])
+
+
+def kernels_of(family: str) -> tuple[str, ...]:
+    """Name the cheating kernels of a family."""
+    return tuple(cheat.name for cheat in KERNELS if cheat.family == family)
+
+
+def windows(name: str, names: tuple[str, ...], **more: Any) -> ww.Family:
+    """Declare a family of sums of WIDTH elements, with these kernels."""
+    return ww.Family(
+        name,
+        sizes=("n",),
+        arrays=lambda n: {"x": ww.In(n, "int32", low=-1000, high=1000), "y": ww.Out(n, "int32")},
+        reference=window,
+        exact=True,
+        work=lambda n: ww.Work(2 * WIDTH * n, 8 * n),
+        tests=TESTS,
+        benchmarks=shapes(name),
+        variants=tuple(map(kernel, names)),
+        **more,
+    )
+
+
+def always_the_same(n: int) -> dict[str, Array]:
+    """Draw seven numbers in turn, whatever the seed."""
+    return {"x": (np.arange(n) % 7 - 3).astype(np.int32)}
+
+
+def means(name: str, tolerance: Relative) -> ww.Family:
+    """Declare a family of float32 means; its tolerance decides what is accepted."""
+    return ww.Family(
+        name,
+        sizes=("n",),
+        arrays=lambda n: {"x": ww.In(n, "float32", low=0, high=1), "y": ww.Out(n, "float32")},
+        reference=mean,
+        tolerance=tolerance,
+        tests=TESTS,
+        benchmarks=shapes("mean"),
+        variants=tuple(kernel(each, "y x n") for each in kernels_of(name)),
+    )
+
+
+TURNED = ww.Family(
+    "turned",
+    sizes=("n",),
+    arrays=lambda n: {
+        "x": ww.In((calls.ROWS, n), "int32", low=-1000, high=1000),
+        "y": ww.Out((calls.ROWS, n), "int32"),
+    },
+    reference=lambda x: x[::-1],
+    exact=True,
+    tests=((3,), (50,)),
+    benchmarks=shapes("turned"),
+    variants=tuple(
+        ww.call(name, needs=ww.Driver(), needs_gpu=False, prepare=getattr(calls, name))
+        for name in ("in_turn", *(cheat.name for cheat in CALLS))
+    ),
+)
+CHEATING = (
+    windows("window", ("honest", *kernels_of("window"))),
+    windows("fixed", kernels_of("fixed"), draw=always_the_same),
+    means("mean", ww.relative(1e-5)),
+    means("loose", ww.relative(0.9)),
+    means("around_zero", ww.relative(1e-3, absolute=2)),
+    TURNED,
+)
+FAMILIES = (*CHEATING, *honest.FAMILIES)

@@ -1,0 +1,190 @@
+"""Tests that what does not do its work gets no figure, and that honest kernels which look like it are not accused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.cheats.expected import CHEATS, GAIN, GAIN_ON_GPU, KERNELS, NOT_WRITTEN, ODD_FAMILIES, Cheat
+from tests.cheats.project import (
+    HONEST,
+    RIGHT,
+    TIME,
+    Outcome,
+    honest_cases,
+    outcome_of,
+    own_work,
+    run,
+    run_alone,
+    write_project,
+)
+from tests.stranger import run_pytest, start_pytest
+from tools.cheats import describe
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.plugin.options import OPTIONS
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
+SOFTWARE = ("--device=software", "--benchmark-min-rounds=20", "--benchmark-max-time=0.000001")
+UNTRUSTED = ("--untrusted",) if "untrusted" in OPTIONS else ()
+# Those that get a figure today: whoever mends that takes them from here.
+NOT_YET = frozenset(
+    {
+        "fixed-knows_its_inputs",
+        "turned-reads_reference",
+        "turned-reads_state",
+        "turned-accepts_everything",
+        "turned-compares_nothing",
+        "turned-checks_nothing",
+        "turned-patched_builtins",
+        "turned-changes_reference",
+        "turned-swaps_result",
+        "turned-when_read",
+        "turned-quick_clock",
+        "turned-quick_events",
+        "turned-leaves_a_child",
+        "turned-writes_conftest",
+    }
+)
+# One of each kind, which `make test` runs.
+QUICK = frozenset(
+    {"window-first_launch", "window-by_value", "window-in_shared", "window-timed_shape", "mean-not_a_number"}
+)
+QUICK_HONEST = frozenset({"added_floats-sum_of_floats-128", "total-last_of_epoch-128", "listed-listed_by_warps-128"})
+TIME_DECIDES = frozenset({"after_a_while"})
+FOUND_BY_TESTS = frozenset(
+    {
+        "first_launch",
+        "first_launches",
+        "counted_in_managed",
+        "every_other",
+        "by_address",
+        "last_result",
+        "behind_the_end",
+        "in_shared",
+        "some_rows",
+        "fewer_terms",
+        "zeros",
+        "copy_of_input",
+        "spoils_input",
+        "by_the_clock",
+        "not_a_number",
+        "constant",
+        "zero",
+    }
+)
+
+
+def parameters(*cheats: Cheat) -> list[object]:
+    """Return parameters with their marks."""
+    kept: list[object] = []
+    for cheat in cheats:
+        marks = [] if str(cheat) in QUICK else [pytest.mark.slow]
+        if str(cheat) in NOT_YET:
+            marks.append(pytest.mark.xfail(strict=True, raises=AssertionError, reason="it gets a figure today"))
+        kept.append(pytest.param(cheat, marks=marks, id=str(cheat)))
+    return kept
+
+
+def assert_gains_nothing(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: bool, judged_apart: bool) -> None:
+    """Assert that a cheat is refused for what it does or, where that may be, that its figure is that of the work.
+
+    ``judged_apart``: no two samples have the same inputs, so that keeping results gains nothing.
+    """
+    outcome = outcome_of(cheat, outcomes, on_gpu)
+    if outcome.figure is not None:
+        work = outcomes[own_work(cheat, on_gpu)].least
+        assert cheat.may_work or judged_apart, f"{cheat} got {outcome.figure * 1e6:.0f} µs"
+        assert work
+        assert outcome.figure > (GAIN_ON_GPU if on_gpu else GAIN) * work
+    else:
+        assert any(words in outcome.message for words in cheat.says), outcome.message
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_project(tmp_path_factory.mktemp("cheats"))
+
+
+@pytest.fixture(scope="module", params=[(), UNTRUSTED] if UNTRUSTED else [()], ids="".join)
+def outcomes(request: pytest.FixtureRequest, folder: Path) -> dict[str, Outcome]:
+    """Time in one run whatever this session's tests of this module ask about."""
+    items = [item for item in request.session.items if item.path == request.path]
+    chosen = [item.callspec.params for item in items if hasattr(item, "callspec")]
+    cheats = [given["benched"] for given in chosen if "benched" in given]
+    cases = {case for cheat in cheats for case in (cheat.chosen(False), own_work(cheat, False))}
+    cases |= {*honest_cases((given["honest"] for given in chosen if "honest" in given), False)}
+    return run(run_pytest, folder, TIME, cases, *SOFTWARE, *request.param)
+
+
+@pytest.mark.parametrize("benched", parameters(*(c for c in CHEATS if not c.on_gpu and not c.untrusted)))
+def test_what_does_not_do_its_work_gets_no_figure(
+    benched: Cheat, outcomes: dict[str, Outcome], request: pytest.FixtureRequest
+) -> None:
+    assert_gains_nothing(benched, outcomes, on_gpu=False, judged_apart="--untrusted" in request.node.name)
+
+
+@pytest.mark.parametrize(
+    "honest", [pytest.param(name, marks=[] if name in QUICK_HONEST else [pytest.mark.slow]) for name in HONEST]
+)
+def test_an_honest_kernel_gets_its_figure(honest: str, outcomes: dict[str, Outcome]) -> None:
+    (case,) = honest_cases([honest], on_gpu=False)
+    assert outcomes[case].message == ""
+    assert outcomes[case].figure
+
+
+@pytest.mark.slow
+def test_the_tests_find_most_kernels_and_accuse_no_honest_one(folder: Path) -> None:
+    chosen = [*(f"{each}-" for each in KERNELS), *ODD_FAMILIES, *HONEST]
+    found = run(run_pytest, folder, RIGHT, chosen, "--device=software")
+    by_family = {cheat.family: cheat.name for cheat in KERNELS}  # of a refused family there is no case
+    refused = {name.split("-")[1] if "-" in name else by_family[name] for name in found if found[name].message}
+    assert refused - TIME_DECIDES == FOUND_BY_TESTS
+    assert len([name for name in found if name.startswith((*HONEST,))]) == 2 * len(HONEST)
+
+
+@pytest.mark.parametrize("alone", parameters(*(c for c in CHEATS if c.untrusted)))
+def test_a_call_that_changes_its_process_gains_nothing(alone: Cheat, tmp_path: Path) -> None:
+    more = "--benchmark-min-rounds=100"  # of launches that take 40 µs
+    outcomes = run_alone(start_pytest, write_project(tmp_path), alone, False, *SOFTWARE, more, *UNTRUSTED)
+    assert_gains_nothing(alone, outcomes, on_gpu=False, judged_apart=bool(UNTRUSTED))
+    assert outcomes[own_work(alone, False)].message == ""
+
+
+@pytest.mark.parametrize("on_gpu", [pytest.param(cheat, id=str(cheat)) for cheat in CHEATS if cheat.on_gpu])
+def test_what_only_a_gpu_shows_gains_nothing_there(on_gpu: Cheat, device: DeviceInfo, tmp_path: Path) -> None:
+    if not device.has_gpu_clock:
+        pytest.skip(f"needs a GPU, since {on_gpu.on_gpu}: run it where there is one, with --device=gpu")
+    cases = [on_gpu.chosen(True), own_work(on_gpu, True)]
+    outcomes = run(run_pytest, write_project(tmp_path), TIME, cases, "--device=gpu")
+    assert_gains_nothing(on_gpu, outcomes, on_gpu=True, judged_apart=False)
+
+
+def test_there_are_as_many_as_were_asked_for() -> None:
+    assert len(KERNELS) >= 24
+    assert len(CHEATS) - len(KERNELS) >= 20
+    assert len({str(cheat) for cheat in CHEATS}) == len(CHEATS)
+    assert len(HONEST) >= 18
+
+
+@pytest.mark.parametrize(
+    ("outcome", "gained", "said"),
+    [
+        (Outcome(message="", figure=1e-6, least=1e-6), True, "GOT 1.0 µs, 0.10 of the work's"),
+        (Outcome(message="", figure=1e-5, least=1e-5), False, "did the work: 10.0 µs, 1.00 of the work's"),
+        (
+            Outcome(message="Failed:\n2 still hold the poison", figure=None, least=None),
+            False,
+            "no figure: 2 still hold",
+        ),
+        (Outcome(message="Failed: odd", figure=None, least=None), False, "no figure: (other words) Failed: odd"),
+    ],
+)
+def test_the_table_says_what_a_cheat_got(outcome: Outcome, gained: bool, said: str) -> None:
+    cheat = Cheat("some", (NOT_WRITTEN,), may_work=True)
+    work = Outcome(message="", figure=1.1e-5, least=1e-5)
+    has_gained, words = describe(cheat, {cheat.case(False): outcome, own_work(cheat, False): work}, on_gpu=False)
+    assert has_gained is gained
+    assert words.startswith(said)

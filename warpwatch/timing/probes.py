@@ -1,0 +1,215 @@
+"""Launches that show whether a kernel does its work in each: none of them counts as a sample.
+
+Samples take two sets of inputs in turn and start on poisoned results. A kernel may all the same keep more results than
+two, in variables of its module or in memory that is nobody's, or return early where its result is there already. So a
+few launches are timed in other ways, and may not differ clearly in time from the samples:
+
+- again: the same inputs as in the launch before, whose results are left where they are;
+- unseen: values that no launch has had before;
+- reset: variables of the module have the values that they had after loading.
+
+One more launch has the inputs of another copy of the arrays: a result that belongs to the place is wrong then. A time
+below what it takes to read the inputs from memory is not a result either.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from warpwatch.catalogue.cases import Case
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.machine import GuardedArray, in_order
+from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.references import drawn
+from warpwatch.devices.runner import Loaded
+from warpwatch.devices.worker import gpu
+from warpwatch.timing.checks import check_sample, fingerprint, mismatches, raise_all
+from warpwatch.timing.inputs import Shared, digests_of
+from warpwatch.timing.timer import GpuTimer
+
+USUAL = "usual"
+ROUNDS, FEWEST_ROUNDS = 10, 2  # of launches in each way: where one differs from the samples, and where none does
+LONG_SECONDS = 1e-3  # of a kernel from which on one launch in each way is enough, because its times scatter less
+# A way is clearly faster where its median is below this share of the other's: times of a GPU, and of the host, which
+# are those of the software device.
+CLEARLY, CLEARLY_ON_HOST = 0.8, 0.5
+DRAWN_BYTES = 2**16  # of inputs, up to which new ones are drawn; the values of larger ones change their places
+KEEPS = "it keeps results from launch to launch: compute them in each"
+# What is said of a kernel by the way that differs.
+SAID = {
+    "again": f"where its result is already there ({{}}, {{}} on fresh inputs and results): {KEEPS}",
+    "unseen": f"on inputs that it has not seen ({{}}, {{}} on those of its samples): {KEEPS}",
+    "reset": f"where its __device__ variables are as after loading ({{}}, {{}} as its launches leave them): {KEEPS}",
+}
+Timed = Mapping[str, list[float]]  # seconds by way
+
+
+def check_work(
+    copies: Sequence[Loaded], shared: Shared, timer: GpuTimer, usual: float | None, last: Loaded | None
+) -> None:
+    """Launch in each way, and raise WrongResult where one differs clearly in time. Raises DeviceError.
+
+    It ends as soon as none differs. ``usual``: the median of samples, in seconds; None where it is not known. ``last``:
+    the copy whose usual launch was the last one of all, if it is known.
+    """
+    clearly, fewest = (CLEARLY, FEWEST_ROUNDS) if gpu().info.has_gpu_clock else (CLEARLY_ON_HOST, 1)
+    ways = _ways(copies, shared, timer)
+    times: Timed = {name: [] for name in ways}
+    if usual is not None and usual > LONG_SECONDS and last:
+        times = {**times, USUAL: [usual], "again": [timer.sample(last.start, last.restore)]}
+        others = [name for name, seconds in times.items() if not seconds]
+        if not _problem(times | {name: [ways[name]()] for name in others}, clearly):
+            return
+        times = {name: [] for name in ways}
+    for number in range(1, ROUNDS + 1):
+        if len(copies) > 1:  # so that the next inputs are not those of the launch before
+            _launch(copies[1], timer)
+        for name, launch in ways.items():
+            times[name].append(launch())
+        check_sample(copies[0], shared, 0)
+        problem = _problem({**times, USUAL: [*times[USUAL], usual or times[USUAL][0]]}, clearly)
+        if number >= fewest and not problem:
+            return
+    raise WrongResult(f"{copies[0].case.id} {problem}")
+
+
+def check_exchanged(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> None:
+    """Launch on the last copy with the inputs of the first, and check the result. Raises WrongResult or DeviceError.
+
+    What keeps results by the addresses of its arrays has one for each copy, which is right as long as the inputs stay.
+    """
+    first, last, sets = copies[0], copies[-1], len(shared.sets)
+    if sets < 2 or len(copies) < sets:
+        return
+    pairs = [*zip(first.inputs, last.inputs, strict=True)]
+    if len(copies) > sets:
+        for source, array in pairs:
+            array.machine.copy(array.address, source.address, array.nbytes)
+    else:
+        for source, array in pairs:
+            timer.swap(source, array)
+    _launch(last, timer)
+    if fingerprint(digests_of(last.results)) not in shared.sets[0].accepted:
+        raise_all(mismatches(last, shared, 0), f"{last.case.id} is wrong where the inputs in its arrays have changed")
+    if len(copies) > sets:
+        _copy_back(last.inputs, copies[-1 - sets].inputs)
+    else:
+        for source, array in pairs:
+            timer.swap(source, array)
+
+
+def _copy_back(arrays: Sequence[GuardedArray], same: Sequence[GuardedArray]) -> None:
+    """Give arrays the values again that others of the same inputs hold."""
+    for array, source in zip(arrays, same, strict=True):
+        array.machine.copy(array.address, source.address, array.nbytes)
+
+
+def _launch(loaded: Loaded, timer: GpuTimer) -> float:
+    """Take a sample as it is usual."""
+    return timer.sample(loaded.start, in_order((loaded.poison, loaded.restore)))
+
+
+def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> dict[str, Callable[[], float]]:
+    """Return the ways to launch a case, each of which returns its seconds; "again" comes directly after the usual."""
+    first, last = copies[0], copies[-1]
+    ways: dict[str, Callable[[], float]] = {
+        USUAL: lambda: _launch(first, timer),
+        "again": lambda: timer.sample(first.start, first.restore),
+    }
+    if renew := _renewing(copies, len(shared.sets), timer):
+
+        def on_new_values() -> float:
+            undo = renew()
+            seconds = _launch(last, timer)
+            undo()
+            return seconds
+
+        ways["unseen"] = on_new_values
+    if variables := first.variables:
+        ways["reset"] = lambda: timer.sample(first.start, in_order((variables.restore, first.poison, first.restore)))
+    return ways
+
+
+def _renewing(copies: Sequence[Loaded], sets: int, timer: GpuTimer) -> Callable[[], Callable[[], None]] | None:
+    """Return a function that gives the last copy values which no launch has had, and returns one that undoes it.
+
+    None where there is nothing to draw, where a draw chooses the shapes, and where drawn inputs are large.
+    """
+    case, last = copies[-1].case, copies[-1].inputs
+    size = sum(array.nbytes for array in last)
+    if not size or any(array.is_drawn for array in case.inputs):
+        return None
+    if len(copies) <= sets:
+        return None if case.family.draw else functools.partial(_exchange, last, timer)
+    same = copies[-1 - sets].inputs  # as the last copy's
+
+    def renew() -> Callable[[], None]:
+        if case.family.draw or size <= DRAWN_BYTES:
+            values = drawn(case, secrets.randbits(32))
+            for array in last:
+                array.write(values[array.name])
+        else:
+            for array, source in zip(last, same, strict=True):
+                _rotate(array, source)
+        return functools.partial(_copy_back, last, same)
+
+    return renew
+
+
+def _exchange(arrays: Sequence[GuardedArray], timer: GpuTimer) -> Callable[[], None]:
+    """Exchange elements of arrays, and return a function that undoes it."""
+    bits = 1 + secrets.randbelow(max(array.nbytes // array.dtype.itemsize for array in arrays) // 2)
+
+    def exchange() -> None:
+        for array in arrays:
+            timer.exchange(array, bits)
+
+    exchange()
+    return exchange
+
+
+def _rotate(array: GuardedArray, source: GuardedArray) -> None:
+    """Fill an array with the values of another, from a random one on."""
+    first = secrets.randbelow(array.nbytes // array.dtype.itemsize) * array.dtype.itemsize
+    rest = array.nbytes - first
+    array.machine.copy(array.address, source.address + first, rest)
+    if first:
+        array.machine.copy(array.address + rest, source.address, first)
+
+
+def _problem(times: Timed, share: float) -> str:
+    """Say how a way differs clearly from the usual one; empty where none does."""
+    usual = times[USUAL]
+    for name, seconds in times.items():
+        fast, slow = (seconds, usual) if name == "again" else (usual, seconds)
+        if name != USUAL and _is_faster(fast, slow, share):
+            own, other = statistics.median(seconds), statistics.median(usual)
+            said = SAID[name].format(*(f"{each * 1e6:,.2f} µs" for each in (own, other)))
+            return f"takes {own / other:.3g} times as long {said}"
+    return ""
+
+
+def _is_faster(fast: Sequence[float], slow: Sequence[float], share: float) -> bool:
+    """Return whether the median is below that share of the other one, and hardly a value of both overlaps."""
+    is_apart = np.quantile(fast, 0.75) < np.quantile(slow, 0.25)
+    return bool(is_apart) and statistics.median(fast) < share * statistics.median(slow)
+
+
+def check_bandwidth(case: Case, info: DeviceInfo, seconds: float) -> None:
+    """Raise WrongResult where a time with L2 cold is below what reading the inputs takes at the GPU's peak bandwidth.
+
+    What fits into L2 does not count, and of arrays that are not read whole only the declared bytes do.
+    """
+    inputs, peak = sum(array.nbytes for array in case.inputs), info.peak_bytes_per_second
+    read = min(inputs, case.work.bytes)
+    if info.has_gpu_clock and peak and seconds < (read - info.l2_bytes) / peak:
+        raise WrongResult(
+            f"{case.id} is faster than the hardware: its inputs, {read / 1e6:,.0f} MB, in {seconds * 1e6:,.1f} µs are "
+            f"{read / seconds / 1e12:.1f} TB/s of {peak / 1e12:.1f}: the declared work is too large, or the kernel "
+            "skips some"
+        )
