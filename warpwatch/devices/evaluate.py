@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -101,18 +101,19 @@ def evaluate(
     """
     trial = plan(case, seed, launches=launches, exact=exact, further=further)
     outcomes = run_several(machine, case, image, trial.inputs, launches, placement)
-    return evaluated(trial, outcomes, again, placement)
-
-
-def evaluated(trial: Trial, outcomes: Iterable[Outcome], again: str, placement: Placement) -> Evaluation:
-    """Describe what is wrong with the outcomes of a trial, and how bits differ, as ``evaluate`` does."""
-    case, rest, watch = trial.case, iter(outcomes), Watch(trial.launches)
-    first = next(rest)
-    offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
-    problems, remark = faults(trial, watch.over(chain([first], rest)), again, offsets), ""
-    if (differing := watch.sentence) and not problems:
-        problems, remark = judged(case, differing, again)
+    first = next(outcomes)
+    problems, remark = judge(trial, chain([first], outcomes), again, placement)
     return Evaluation(trial=trial, faults=problems, first=first, remark=remark)
+
+
+def judge(trial: Trial, outcomes: Iterator[Outcome], again: str, placement: Placement) -> tuple[list[str], str]:
+    """Return what is wrong with the outcomes of a trial, as ``faults`` does, and the remark of ``Evaluation``."""
+    case, watch = trial.case, Watch(trial.launches)
+    offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
+    problems = faults(trial, watch.over(outcomes), again, offsets)
+    if (differing := watch.sentence) and not problems:
+        return judged(case, differing, again)
+    return problems, ""
 
 
 def judged(case: Case, differing: str, again: str) -> tuple[list[str], str]:

@@ -34,7 +34,7 @@ from warpwatch.catalogue.project import Project, load_project
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.compile.compiler import ENGINE, CompileError, Image
-from warpwatch.devices.evaluate import Evaluation, evaluate, evaluated, plan
+from warpwatch.devices.evaluate import evaluate, judge, plan
 from warpwatch.devices.foreign.candidate import Candidates
 from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
@@ -530,12 +530,8 @@ class Tested:
 
 def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> Tested:
     """Evaluate a case, in the child, as ``Kernel.evaluate`` says."""
-    return tested(evaluate(machine(case.variant.on_host), case, image, again, **options))
-
-
-def tested(evaluation: Evaluation) -> Tested:
-    """Return what a test says of an evaluation."""
-    return Tested(faults=evaluation.faults, remark=evaluation.remark, left_out=evaluation.trial.left_out)
+    evaluated = evaluate(machine(case.variant.on_host), case, image, again, **options)
+    return Tested(faults=evaluated.faults, remark=evaluated.remark, left_out=evaluated.trial.left_out)
 
 
 def repeat_case(case: Case, image: Path, **options: Any) -> Repeated:
@@ -545,9 +541,17 @@ def repeat_case(case: Case, image: Path, **options: Any) -> Repeated:
 
 def launch_all(
     case: Case, image: Path, draws: Sequence[Mapping[str, Array]], launches: int, placement: Placement
-) -> list[Outcome]:
-    """Launch a case, in the child, as ``run_several`` does."""
-    return list(run_several(machine(case.variant.on_host), case, image, draws, launches, placement))
+) -> tuple[list[Outcome], DeviceError | None]:
+    """Launch a case, in the child, as ``run_several`` does; return also the error of a launch after the first."""
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in run_several(machine(case.variant.on_host), case, image, draws, launches, placement):
+            outcomes.append(outcome)
+    except DeviceError as error:
+        if not outcomes:
+            raise
+        return outcomes, error
+    return outcomes, None
 
 
 @dataclass(frozen=True)
@@ -585,18 +589,6 @@ class Kernel:
             return self._evaluate_apart(case, again, **options)
         return self.worker.call(evaluate_case, case, self.image.path, again, **options)
 
-    def repeat(self, case: Case, *, launches: int, seed: int = 0, other: Worker | None = None) -> Repeated:
-        """Launch a case again and again, in this process and once in another one, and say where bits differ."""
-        image = self.image.path
-        own = self.worker.call(repeat_case, case, image, seed=seed, launches=launches)
-        if other is None or own.differing:
-            return own
-        theirs = other.call(repeat_case, case, image, seed=seed, launches=1, known=own.digest)
-        if theirs.digest == own.digest:
-            return own
-        mine = self.worker.call(repeat_case, case, image, seed=seed, launches=1, known=theirs.digest)
-        return replace(own, differing=between_processes(mine, theirs))
-
     def _evaluate_apart(
         self,
         case: Case,
@@ -610,8 +602,25 @@ class Kernel:
     ) -> Tested:
         """Evaluate as ``evaluate`` does, with the right results in this process and the launches in the other."""
         trial = plan(case, seed, launches=launches, exact=exact, further=further)
-        outcomes = self.worker.call(launch_all, case, self.image.path, trial.inputs, launches, placement)
-        return tested(evaluated(trial, outcomes, again, placement))
+        outcomes, error = self.worker.call(launch_all, case, self.image.path, trial.inputs, launches, placement)
+        if error and error.lost:
+            self.worker.renew()
+        problems, remark = judge(trial, iter(outcomes), again, placement)
+        if error and not problems:
+            raise error
+        return Tested(faults=problems, remark=remark, left_out=trial.left_out)
+
+    def repeat(self, case: Case, *, launches: int, seed: int = 0, other: Worker | None = None) -> Repeated:
+        """Launch a case again and again, in this process and once in another one, and say where bits differ."""
+        image = self.image.path
+        own = self.worker.call(repeat_case, case, image, seed=seed, launches=launches)
+        if other is None or own.differing:
+            return own
+        theirs = other.call(repeat_case, case, image, seed=seed, launches=1, known=own.digest)
+        if theirs.digest == own.digest:
+            return own
+        mine = self.worker.call(repeat_case, case, image, seed=seed, launches=1, known=theirs.digest)
+        return replace(own, differing=between_processes(mine, theirs))
 
 
 def _answer(function: tuple[str, str], contents: Callable[[], Any]) -> tuple[object, Exception | None]:

@@ -94,7 +94,7 @@ class Ending:
         run, comparison = self._run, self._run.comparison
         add_shares(run.cases, benchmarks)
         slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
-        untrusted = judge.notes(run.worker.settings, run.device)
+        untrusted = judge.notes(run.worker, run.device)
         return {
             "failed": sorted(run.failed - slower),
             "slower": sorted(slower),
@@ -207,7 +207,9 @@ class Ending:
         comparison = self._run.comparison
         slower = {name: each.ratio for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER}
         if wrong := sorted(self._run.failed - slower.keys()):
-            case = next((f"; python -m warpwatch run {name}" for name in wrong if name.count("-") == 4), "")
+            is_untrusted = self._run.worker.settings.untrusted
+            again = 'pytest "bench::bench_kernel[{}]" --untrusted' if is_untrusted else "python -m warpwatch run {}"
+            case = next((f"; {again.format(name)}" for name in wrong if name.count("-") == 4), "")
             yield f"mend what is wrong{case}"  # a mistake in a declaration has no case
         elif slower:
             worst = max(slower, key=lambda name: (slower[name], name))

@@ -262,13 +262,15 @@ def with_command(message: str, again: str) -> str:
 
 def command_of(item: pytest.Item) -> str:
     """Return the command that runs a test: ``pytest "correctness/test_kernels.py::test_exact[...]"`` with options."""
-    return command_for(item.config, judge.written(item) if value_of(item.config, "untrusted") else item.nodeid)
+    return command_for(item.config, item.nodeid)
 
 
 def command_for(config: pytest.Config, nodeid: str) -> str:
     """Return the command that runs the test of an id."""
     options = _chosen(config, spelled(config, "device"), spelled(config, "schedule-seed"))
-    options += "".join(f" {spelled(config, name)}" for name in ("deterministic", "untrusted") if value_of(config, name))
+    options += f" {spelled(config, 'deterministic')}" * bool(value_of(config, "deterministic"))
+    if value_of(config, "untrusted"):
+        return f'pytest "{judge.written(nodeid)}" --untrusted{options}'
     return f'pytest "{nodeid}"{options}'
 
 

@@ -19,7 +19,7 @@ import pytest
 from warpwatch.catalogue.setting import SETTING
 
 if TYPE_CHECKING:  # imported in every repository where pytest loads the plugin
-    from warpwatch.devices.gpu import Settings
+    from warpwatch.devices.worker import Worker
 
 OPTION = "untrusted"
 NAME = "warpwatch-judge"  # the plugin that only the second process has
@@ -66,14 +66,15 @@ def choose_tests(config: pytest.Config) -> None:
 def _ours(argument: str, root: Path) -> str:
     path, colons, name = argument.partition("::")
     here = Path(path).relative_to(root) if Path(path).is_relative_to(root) else Path(path)
-    file = "bench_kernels.py" if "bench" in re.split(r"[/_.]", str(here)) else "test_kernels.py"
+    is_timed = "bench" in re.split(r"[/_.]", str(here)) or name.startswith("bench_")
+    file = "bench_kernels.py" if is_timed else "test_kernels.py"
     return f"{TESTS / file}{colons}{name}"
 
 
-def written(item: pytest.Item) -> str:
+def written(nodeid: str) -> str:
     """Return how a test of ours is named on the command line."""
-    folder = "bench" if item.path.name.startswith("bench") else "correctness"
-    return f"{folder}::{item.name}"
+    name = nodeid.rpartition("::")[2]
+    return f"{'bench' if name.startswith('bench_') else 'correctness'}::{name}"
 
 
 def names_benchmark(config: pytest.Config) -> bool:
@@ -86,11 +87,13 @@ def seed_of(given: int | None) -> int:
     return int.from_bytes(os.urandom(8)) if given is None else given
 
 
-def notes(settings: Settings, device: object) -> list[str]:
+def notes(worker: Worker, device: object) -> list[str]:
     """Say by which seed a run drew its inputs, which nobody could know before it ended, and what it could not see."""
-    if not settings.untrusted:
+    if not worker.settings.untrusted:
         return []
-    lines = [f"untrusted: inputs were drawn by --draw-seed={settings.run_seed}"]
+    lines = [f"untrusted: inputs were drawn by --draw-seed={worker.settings.run_seed}"]
+    missing: tuple[str, ...] = getattr(worker.project, "missing", ())
+    lines += [f"untrusted: a process of the repository's Python is not kept apart: {each}" for each in missing]
     if getattr(device, "finds_faults", False):
         lines.append("untrusted: the software device runs kernels in the process that launches them, a GPU does not")
     return lines

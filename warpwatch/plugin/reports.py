@@ -106,7 +106,7 @@ def _lines_on_run(terminalreporter: pytest.TerminalReporter) -> list[str]:
     lines += [f"suspicious: {sentence}" for sentence in _suspicious(terminalreporter.config)]
     mistakes = problems(stash[PROJECT].families)
     lines += [f"left out because of a mistake in the declaration: {problem}" for problem in mistakes]
-    lines += judge.notes(stash[WORKER].settings, stash.get(DEVICE, None))
+    lines += judge.notes(stash[WORKER], stash.get(DEVICE, None))
     lines += [f"cache: {sentence}" for sentence in dict.fromkeys((*stash[CACHE_NOTES], *cache_notes()))]
     return lines
 

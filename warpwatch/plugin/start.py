@@ -25,7 +25,7 @@ from warpwatch.devices.worker import Worker
 from warpwatch.plugin import judge
 from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER
-from warpwatch.plugin.options import asks_only, setting_of, value_of
+from warpwatch.plugin.options import asks_only, setting_of, spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import without_capture
 from warpwatch.plugin.xdist.processes import is_first
 
@@ -41,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if untrusted:
         judge.refuse(config)
         judge.choose_tests(config)
+    elif value_of(config, "draw-seed") is not None:
+        raise pytest.UsageError(f"{spelled(config, 'draw-seed')} draws nothing by itself: give --untrusted too")
     settings = Settings(
         kind=value_of(config, "device"),
         ordinal=int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")),

@@ -31,26 +31,35 @@ import warpwatch as ww
 TWICE = ww.Family(
     "twice", sizes=("n",), dtypes=("float32",), arrays=lambda n: {"x": ww.In(n), "y": ww.Out(n)},
     reference=lambda x: 2.0 * x.astype(np.float64), tolerance=ww.ulp(1), tests=((1000,),), benchmarks=((1000,),),
-    variants=tuple(ww.kernel(name, configurations=((256,),), x=0, y=None) for name in ("right", "late")),
+    variants=tuple(ww.kernel(name, configurations=((256,),), x=0, y=None) for name in ("right", "late", "ends")),
 )
 """
 SOURCE = """
+__device__ int launches;
+
 extern "C" __global__ void twice_NAME(const float* x, float* y, int n)
 {
     const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i < n)
-        y[i] = 2 * x[i] + (i == n - 1 ? LATE : 0);
+    if (i >= n)
+        return;
+    y[i] = 2 * x[i];
+    BESIDES
 }
 """
+BESIDES = {
+    "right": "",
+    "late": "if (i == n - 1) y[i] += 1e-3f;",
+    "ends": "if (i == 0) { if (launches++) y[1 << 24] = 0; else y[i] += 1; }",
+}
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DescribedProject]:
-    """Give a project of two kernels, of which one is wrong in its last element, as data."""
+    """Give a project of three kernels as data."""
     folder, known = tmp_path_factory.mktemp("project"), dict(declaration._families)
     (folder / "mine.py").write_text(DECLARED)
-    for name, late in (("right", "0"), ("late", "1e-3f")):
-        (folder / f"{name}.cu").write_text(SOURCE.replace("NAME", name).replace("LATE", late))
+    for name, besides in BESIDES.items():
+        (folder / f"{name}.cu").write_text(SOURCE.replace("NAME", name).replace("BESIDES", besides))
     project = load_described(Setting(root=folder, module="mine"))
     yield project
     project.stop()
@@ -85,6 +94,14 @@ def test_a_case_is_judged_after_launches_in_another_process(
         assert "is wrong in 1 of 1,000 elements" in faults[0]
         with pytest.raises(WrongResult, match=r"is wrong in 1 of 1,000 elements(?s:.)*y\[999\]"):
             worker.call(sampling.prepare, case, timed.path, True, checked.path)
+
+
+def test_a_launch_that_fails_later_does_not_hide_what_was_wrong(project: DescribedProject, worker: Worker) -> None:
+    case, info = case_of(project, "ends"), worker.call(describe_device)
+    kernel = Kernel(worker, case.build, compile_build(case.build, info.target))
+    faults = kernel.evaluate(case, "again", launches=3).faults
+    assert "is wrong in 1 of 1,000 elements" in faults[0]
+    test_a_case_is_judged_after_launches_in_another_process(project, worker, "right", is_right=True)
 
 
 def test_what_is_right_is_not_where_kernels_are_launched(project: DescribedProject) -> None:

@@ -125,29 +125,52 @@ def test_own_inputs_are_drawn_by_the_same_random_numbers(loaded: Any) -> None:
     assert np.array_equal(random_inputs(case, 7)["x"], rng.random(5, np.float32))
 
 
-@pytest.mark.parametrize(
-    ("declared", "sentence"),
-    [
-        ("sizes='n'", "sizes is 'n': give a tuple of names"),
-        ("dtypes=['float32']", "dtypes is ['float32']: give a tuple"),
-        ("arrays=lambda q: {}", "arrays cannot be used: it asks for 'q'; it can be given"),
-        ("arrays=lambda *n: {}", "arrays cannot be used: it takes *n, which has no name"),
-        ("arrays=lambda n: 1 / 0", "arrays cannot be used: ZeroDivisionError: division by zero"),
-        ("arrays=lambda n: sys.exit(0)", "arrays cannot be used: it would end the process, by SystemExit(0)"),
-        ("arrays=lambda n: {'x': object()}", "arrays of 1 has 'x' = <object object>: declare it by In"),
-        ("tolerance=object()", "tolerance is <object object>"),
-        ("reference=lambda x: x.astype(object)", "reference cannot be used: an array of object does not travel"),
-        ("reference=lambda x: os.kill(os.getpid(), 9)", "reference cannot be used: ended the process in which it ran"),
-        ("reference=lambda x: x.tolist()", "reference at 5, float32, returns list: give a NumPy array"),
-        ("work=lambda n: ww.Work(1, 0)", "work at 1, float32, says bytes = 0"),
-    ],
-)
-def test_a_mistake_is_said_as_where_it_is_imported(loaded: Any, declared: str, sentence: str) -> None:
-    project = loaded(f"OWN = family({declared})\nOTHER = family('other')")
-    first, *others = problems(project.families)
-    assert str(first).startswith("family own: ")
-    assert sentence in str(first)
-    assert not others  # the family that is right runs
+MISTAKES = [
+    ("sizes='n'", "sizes is 'n': give a tuple of names"),
+    ("dtypes=['float32']", "dtypes is ['float32']: give a tuple"),
+    ("arrays=lambda q: {}", "arrays cannot be used: it asks for 'q'; it can be given"),
+    ("arrays=lambda *n: {}", "arrays cannot be used: it takes *n, which has no name"),
+    ("arrays=lambda n: 1 / 0", "arrays cannot be used: ZeroDivisionError: division by zero"),
+    ("arrays=lambda n: sys.exit(0)", "arrays cannot be used: it would end the process, by SystemExit(0)"),
+    ("arrays=lambda n: {'x': object()}", "arrays of 1 has 'x' = <object object>: declare it by In"),
+    ("tolerance=object()", "tolerance is <object object>"),
+    ("reference=lambda x: x.astype(object)", "reference cannot be used: an array of object does not travel"),
+    ("reference=lambda x: os.kill(os.getpid(), 9)", "reference cannot be used: ended the process in which it ran"),
+    ("reference=lambda x: x.tolist()", "reference at 5, float32, returns list: give a NumPy array"),
+    ("work=lambda n: ww.Work(1, 0)", "work at 1, float32, says bytes = 0"),
+]
+
+
+def test_a_mistake_is_said_as_where_it_is_imported(loaded: Any) -> None:
+    families = "".join(f"F{i} = family('own{i}', {declared})\n" for i, (declared, _) in enumerate(MISTAKES))
+    found = problems(loaded(f"{families}OTHER = family('other')").families)
+    assert [problem.family for problem in found] == [f"own{i}" for i in range(len(MISTAKES))]  # the right one runs
+    for problem, (_, sentence) in zip(found, MISTAKES, strict=True):
+        assert sentence in str(problem)
+
+
+def test_what_only_an_untrusted_run_refuses_is_said(loaded: Any) -> None:
+    project = loaded(
+        """
+        SAME = family("same", draw=lambda n: {"x": np.ones(n, np.float32)})
+        OFFSETS = family(
+            "offsets", draw=lambda n: {"x": np.arange(n, dtype=np.int32)}, reference=lambda x, z: z,
+            arrays=lambda n: {"x": ww.In(n, "int32"), "z": ww.In(n), "y": ww.Out(n)},
+        )
+        DRAWN = family("drawn", draw=lambda n, rng: {"x": rng.random(n, np.float32)})
+        kernel = ww.kernel("copy", configurations=((32,),), source="copy.cu", x=0, y=None, flags=("-O2", "-ccbin=."))
+        FLAG = family("flag", variants=(kernel,))
+        """
+    )
+    try:
+        declaration.draw_by(1)
+        found = list(map(str, problems(project.families)))
+    finally:
+        declaration.draw_by(None)
+    assert found == [
+        "family same: draw at 33, float32, returns the same x for every seed of `rng`: take the numbers from `rng`",
+        "family flag, variant copy: flags has '-ccbin=.': --untrusted takes options that change code, and no others",
+    ]
 
 
 def test_what_does_not_return_is_ended_and_the_next_question_is_answered(loaded: Any) -> None:

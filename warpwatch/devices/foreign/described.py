@@ -29,10 +29,10 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.setting import BadProject, Setting
 from warpwatch.catalogue.tolerance import ErrorOf
 from warpwatch.devices.foreign import answering
+from warpwatch.devices.foreign.confinement import Confined
 from warpwatch.devices.foreign.encoding import BadMessage, Received, send, shown
 from warpwatch.devices.foreign_text import plain
 from warpwatch.devices.host_memory import available
-from warpwatch.devices.isolated import Isolated
 
 START_SECONDS = 120.0  # in which declarations are imported
 LAST_BYTES, LAST = 4096, 300  # of what a process printed, where its last words are looked for; characters of these
@@ -60,7 +60,7 @@ class Process:
 
     def __init__(self, setting: Setting, what: str, seconds: float) -> None:
         self._setting, self._what, self._seconds = setting, what, seconds
-        self._isolated: Isolated | None = None
+        self._isolated: Confined | None = None
         self._open = contextlib.ExitStack()
         self._lock = threading.Lock()  # inputs of later cases are drawn in a thread
         self._questions = 0
@@ -102,6 +102,11 @@ class Process:
                 raise BadFunction(self._end(f"returns what cannot be used ({error})")) from None
         return _value(reply)
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Sentences on what the process is not kept from here."""
+        return self._isolated.missing if self._isolated else ()
+
     def _start(self) -> Any:
         self.stop()
         self.started += 1
@@ -113,7 +118,7 @@ class Process:
             with theirs:
                 arguments = [str(theirs.fileno()), str(setting.root), setting.module, setting.named]
                 program = Path(answering.__file__)
-                self._isolated = Isolated(program, arguments, setting.root, self._printed, [theirs.fileno()])
+                self._isolated = Confined(program, arguments, setting.root, self._printed, [theirs.fileno()])
             self._open.callback(self._isolated.end)
             _, reply = self._receive(START_SECONDS)
         except TimeoutError:
@@ -130,7 +135,7 @@ class Process:
         return f"{self._setting.named} = {self._setting.module!r}"
 
     def _receive(self, seconds: float) -> tuple[int, Any]:
-        message, text = Received(self._socket, time.monotonic() + seconds, available()).message(self._stand_in)
+        message, text = Received(self._socket, time.monotonic() + seconds, available).message(self._stand_in)
         match message:
             case (int(number), (str(), *_) as reply):
                 self._last = text
@@ -254,6 +259,11 @@ class DescribedProject(Project):
     """A project whose declarations are data. ``processes``: those that answer for them, by what they do it for."""
 
     processes: Mapping[str, Process] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Sentences on what the processes are not kept from here."""
+        return self.processes[DECLARATIONS].missing
 
     def stop(self) -> None:
         """End the processes."""

@@ -43,6 +43,7 @@ CLASSES: Mapping[str, type[Any]] = {
 PLAIN = re.compile(r"[<>|=]?[biufcSV]\d{1,2}", re.ASCII)
 EXTENDED = {name for name in vars(ml_dtypes) if re.fullmatch(r"(b?float|u?int)\d+\w*", name)}
 MOST_TEXT, MOST_BUFFERS = 2**26, 2**12  # bytes of a message without its arrays, and the number of these
+FEW_BYTES = 2**20  # of arrays that are always taken
 MOST_FIELDS, LARGEST_STRUCT = 256, 4096  # of a struct that a kernel is given
 DEEPEST, MOST_AXES = 50, 32
 SHOWN = 300  # characters of what is not encoded
@@ -284,9 +285,14 @@ def send(connection: socket.socket, value: Any, number: Callable[[Callable[..., 
 
 
 class Received:
-    """Reads messages from a process. ``latest``: until when, by ``time.monotonic``; ``most``: bytes of its arrays."""
+    """Reads messages from a process.
 
-    def __init__(self, connection: socket.socket, latest: float = math.inf, most: int = 2**48) -> None:
+    ``latest``: until when, by ``time.monotonic``. ``most``: is asked for the bytes that arrays may have, if not few.
+    """
+
+    def __init__(
+        self, connection: socket.socket, latest: float = math.inf, most: Callable[[], float] = lambda: math.inf
+    ) -> None:
         self._connection, self._latest, self._most = connection, latest, most
 
     def message(self, function: Callable[[Any], Any] | None = None) -> tuple[Any, bytes]:
@@ -295,8 +301,8 @@ class Received:
         if length > MOST_TEXT or count > MOST_BUFFERS:
             raise BadMessage(f"more than {MOST_TEXT >> 20} MiB, or {MOST_BUFFERS:,} arrays")
         sizes = [SIZE.unpack(self._bytes(SIZE.size))[0] for _ in range(count)]
-        if sum(sizes) > self._most:
-            raise BadMessage(f"arrays of more than {self._most:,} bytes")
+        if (total := sum(sizes)) > FEW_BYTES and total > self._most():
+            raise BadMessage(f"arrays of {total:,} bytes, for which there is no memory")
         text = self._bytes(length)
         buffers = [self._bytes(size) for size in sizes]
         try:
