@@ -16,6 +16,7 @@ LIGHT = {
     "warpwatch.catalogue.leaving",
     "warpwatch.catalogue.setting",
     "warpwatch.plugin",
+    "warpwatch.plugin.judge",
     "warpwatch.plugin.options",
 }
 LOOK = f"""

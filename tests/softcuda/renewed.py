@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from warpwatch.devices import worker as here
-from warpwatch.devices.gpu import Device
+from warpwatch.devices.gpu import Device, Settings
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, gpu
 
@@ -28,6 +28,11 @@ class RenewedDevice:
 
     worker: Worker
     seed: int | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of the worker."""
+        return self.worker.settings
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run ``function`` in the worker. Raises what it raises, a DeviceError with ``lost`` too."""

@@ -156,8 +156,8 @@ def test_what_an_old_driver_cannot_show_is_said(worker: Worker) -> None:
 
 
 def test_the_limit_is_learnt_from_launches_beside_which_nothing_runs(worker: Worker) -> None:
-    aftermath = worker.call(learn, [2e-6] * 10 + [2.2e-6] * 9 + [90e-6])
-    assert 5e-6 < aftermath < 10e-6
+    assert worker.call(learn, [2e-6] * 10 + [2.2e-6] * 9 + [90e-6]) == outside.LATEST
+    assert 205e-6 < worker.call(learn, [200e-6] * 10 + [200.2e-6] * 9 + [900e-6]) < 210e-6
 
 
 def learn(readings: list[float]) -> float:

@@ -481,9 +481,7 @@ class Device:
         """Return the seconds that the GPU spends on what ``start`` queues; None where the sample does not count.
 
         That is where the hold ran into its limit, or a call works on after its stream has ended, which raises
-        WrongResult where it recurs, unless it is not to be ``watched``.
-
-        ``after``: queues what is to run directly behind it, outside of that time; nobody waits for it.
+        WrongResult where it recurs, unless it is not to be ``watched``. ``after``: queues what is to run behind it.
 
         The stream is held until everything is queued, as in NVIDIA's nvbench, so that the time does not contain
         Python's launch cost. It contains the GPU's own start of a kernel: an empty one takes 2.7 µs on an H200.

@@ -133,7 +133,8 @@ def packages() -> list[str]:
     here, given = Path.cwd(), map(Path, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     there = (path for path in given if path.is_absolute())
     apart = [str(path) for path in there if not (here.is_relative_to(path) or path.is_relative_to(here))]
-    return [*(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")), *apart]
+    # In Python's own order: what PYTHONPATH names comes before what is installed.
+    return [*apart, *(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages"))]
 
 
 def keep_apart() -> None:

@@ -53,6 +53,7 @@ BOOT = """
 import contextlib, os, pickle, sys
 from multiprocessing.connection import Connection
 try:
+    sys.path[:] = [path for path in sys.path if not path.endswith(("site-packages", "dist-packages"))]  # in their order
     sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
     with contextlib.suppress(ImportError):  # in another revision, which asks later
         from warpwatch.devices.gpus import begin_for

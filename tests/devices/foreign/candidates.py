@@ -120,7 +120,7 @@ def searches(B: ww.DeviceArray, stream: int) -> ww.Queue:
         arrays = [each for each in gc.get_objects() if isinstance(each, np.ndarray) and each.size == B.size]
         frames = [each.frame.f_locals for each in inspect.stack()]
         states = [name for name in sys.modules if name.startswith("warpwatch.timing") or name.endswith(".worker")]
-        seeds = [name for name, value in os.environ.items() if "SEED" in name]
+        seeds = [name for name, value in os.environ.items() if "SEED" in name and name != "SOFTCUDA_SEED"]
         found = [each for local in frames for each in local.values() if isinstance(each, np.ndarray)]
         note("searches", [len(arrays), len(found), states, seeds])
         fill(B.address, B.nbytes, stream)

@@ -65,6 +65,7 @@ class Candidates:
             ordinal=settings.ordinal,
             launch_timeout=settings.launch_timeout,
             schedule_seed=settings.schedule_seed,
+            gpu_seen=not device.finds_faults,
         )
         arguments = [json.dumps(asdict(opened)), str(tree), module]
         program = Path(candidate_process.__file__)

@@ -36,11 +36,12 @@ USUAL = (
 )
 BOOT = """
 import json, types
-sys.path += json.loads(sys.argv[1])
+packages = json.loads(sys.argv[1])
+sys.path[:] = [*(path for path in sys.path if path not in packages), *packages]
 import pytest
 arguments = json.loads(sys.argv[2])
 sys.argv[:] = ["pytest"]
-sys.exit(pytest.main(arguments, [types.SimpleNamespace(__name__="warpwatch-judge")]))
+sys.exit(pytest.main(arguments, [types.ModuleType("warpwatch-judge")]))
 """
 
 
@@ -59,7 +60,8 @@ def replace_process(root: Path, named: str, arguments: Sequence[str]) -> NoRetur
     os.execve(
         sys.executable,
         [sys.executable, "-I", "-c", isolated.FIND_ENGINE + BOOT, json.dumps(folders), json.dumps(words)],
-        _environment(root),
+        # Isolated Python does not read PYTHONPATH; `isolated.packages` does, for the processes that this one starts.
+        _environment(root) | {"PYTHONPATH": os.pathsep.join(folders)},
     )
 
 
