@@ -426,3 +426,16 @@ def test_a_time_by_events_and_one_by_slope_are_not_compared() -> None:
     assert [sorted(run.cases) for run in left] == [["a"], ["a", "b", "d"]]
     assert {name: decision.verdict for name, decision in decisions.items()} == {"c": Verdict.INCOMPARABLE}
     assert decisions["c"].reason == "another way of timing (by events then, slope of wall time now)"
+
+
+def test_times_of_arrays_in_another_number_of_places_are_not_compared() -> None:
+    run = RunRecord(
+        path=Path("0.json"),
+        cases={name: CaseRecord(samples=(1.0,), facts=Facts(places=places)) for name, places in (("a", 1), ("b", 4))},
+    )
+    measured: Any = {"a": SimpleNamespace(facts={"places": 2}), "b": SimpleNamespace(facts={"places": 4})}
+    left, decisions = timed_alike(measured, [run])
+    assert [sorted(each.cases) for each in left] == [["b"]]
+    assert {name: decision.reason for name, decision in decisions.items()} == {
+        "a": "another way of timing (arrays in 1 place then, 2 now; record the baseline anew)"
+    }
