@@ -17,6 +17,7 @@ extern "C" __global__ void digest(Range* ranges)
     const unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
     const unsigned long long step = blockDim.x * (unsigned long long)gridDim.x;
     unsigned long long own = 0;
+#pragma unroll 4 // so many loads are under way at a time
     for (unsigned long long i = first; i < count; i += step)
         own += mixed(range.words[i], i);
     if (first == 0 && rest) { // elements smaller than a word

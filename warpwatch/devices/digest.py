@@ -28,7 +28,7 @@ MOST_RANGES = 64  # of one launch; it has memory for as many
 SUMS = 32  # of a range, which together are its digest
 RANGE_BYTES = 8 * (2 + SUMS)  # a range and its sums, as digest.cu declares them
 QUEUE_BYTES = 2**18  # of a queue's memory
-QUEUE_BLOCKS = 4  # of its launches, for each multiprocessor
+QUEUE_BLOCKS = 8  # of its launches, for each multiprocessor: as many as it holds
 MOST_BLOCKS = 2048  # for one range: enough to fill any GPU; more would only add atomic additions to one address
 
 Range = tuple[int, int]  # an address and a number of bytes
