@@ -29,28 +29,18 @@ from warpwatch.plugin.options import OPTIONS
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 SOFTWARE = ("--device=software", "--benchmark-min-rounds=20", "--benchmark-max-time=0.000001")
 UNTRUSTED = ("--untrusted",) if "untrusted" in OPTIONS else ()
-# Those that get a figure today: whoever mends that takes them from here.
-NOT_YET = frozenset(
-    {
-        "fixed-knows_its_inputs",
-        "turned-reads_reference",
-        "turned-reads_state",
-        "turned-accepts_everything",
-        "turned-compares_nothing",
-        "turned-checks_nothing",
-        "turned-patched_builtins",
-        "turned-changes_reference",
-        "turned-swaps_result",
-        "turned-when_read",
-        "turned-quick_clock",
-        "turned-quick_events",
-        "turned-leaves_a_child",
-        "turned-writes_conftest",
-    }
-)
 # One of each kind, which `make test` runs.
 QUICK = frozenset(
-    {"window-first_launch", "window-by_value", "window-in_shared", "window-timed_shape", "mean-not_a_number"}
+    {
+        "window-first_launches",
+        "window-until_there",
+        "window-by_value",
+        "window-by_values",
+        "window-in_shared",
+        "window-timed_shape",
+        "mean-not_a_number",
+        "turned-replayed",
+    }
 )
 QUICK_HONEST = frozenset({"added_floats-sum_of_floats-128", "total-last_of_epoch-128", "listed-listed_by_warps-128"})
 TIME_DECIDES = frozenset({"after_a_while"})
@@ -82,8 +72,6 @@ def parameters(*cheats: Cheat) -> list[object]:
     kept: list[object] = []
     for cheat in cheats:
         marks = [] if str(cheat) in QUICK else [pytest.mark.slow]
-        if str(cheat) in NOT_YET:
-            marks.append(pytest.mark.xfail(strict=True, raises=AssertionError, reason="it gets a figure today"))
         kept.append(pytest.param(cheat, marks=marks, id=str(cheat)))
     return kept
 

@@ -10,6 +10,9 @@ import pytest
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.timing import sampling
+from warpwatch.timing.checks import fingerprint
+from warpwatch.timing.inputs import InputSet, Shared
 from warpwatch.timing.probes import USUAL, _problem, check_bandwidth
 
 
@@ -60,3 +63,17 @@ def test_honest_times_are_not_accused(given: Case, device: DeviceInfo, seconds: 
 def test_a_way_that_differs_clearly_is_a_fault(way: str, seconds: list[float], said: str) -> None:
     problem = _problem({USUAL: [10.0, 10.2, 10.1, 10.3], way: seconds}, 0.8)
     assert problem.startswith(said) if said else not problem
+
+
+@pytest.mark.parametrize(("digests", "known"), [([(7,), (7,)], True), ([(8,), (7,)], False)])
+def test_a_sample_of_other_bits_than_were_compared_is_not_proved(
+    monkeypatch: pytest.MonkeyPatch, digests: list[tuple[int]], known: bool
+) -> None:
+    """The last result on a copy can be compared still; one before it is gone."""
+    given = InputSet(seed=1, digests=(), rows=None, accepted={fingerprint((7,))})
+    queue = SimpleNamespace(take=lambda: [(0, sums) for sums in digests])
+    state = sampling.State(queue=cast("Any", queue))
+    state.inputs.shared = Shared(key=(), copies=(), sets=(given,))
+    monkeypatch.setattr(sampling, "state", state)
+    assert sampling.prove() is known
+    assert state.by_value is not known

@@ -209,10 +209,9 @@ def timed_alike(
     left = []
     for run in runs:
         read = {name: _way(timed.facts) for name, timed in run.cases.items() if name in ways}
-        alike = {
-            name: timed for name, timed in run.cases.items() if name in read and _are_alike(read[name], ways[name])
-        }
-        other |= {name: way for name, way in read.items() if name not in alike}
+        differing = {name: way for name, way in read.items() if not _are_alike(way, ways[name])}
+        alike = {name: timed for name, timed in run.cases.items() if name not in differing}
+        other |= differing
         left.append(run if len(alike) == len(run.cases) else replace(run, cases=alike))
     gone = [name for name in other if not any(name in run.cases for run in left)]
     why = {name: f"another way of timing ({_differing(other[name], ways[name])})" for name in gone}

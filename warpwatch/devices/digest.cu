@@ -16,14 +16,20 @@ extern "C" __global__ void digest(Range* ranges)
     const unsigned long long count = range.bytes / 4, rest = range.bytes % 4;
     const unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
     const unsigned long long step = blockDim.x * (unsigned long long)gridDim.x;
+    const unsigned* const words = range.words;
     unsigned long long own = 0;
-#pragma unroll 4 // so many loads are under way at a time
-    for (unsigned long long i = first; i < count; i += step)
-        own += mixed(range.words[i], i);
+    unsigned long long i = first;
+    for (; i + 3 * step < count; i += 4 * step) { // so that four loads are under way at a time
+        const unsigned one = words[i], two = words[i + step];
+        const unsigned three = words[i + 2 * step], four = words[i + 3 * step];
+        own += mixed(one, i) + mixed(two, i + step) + mixed(three, i + 2 * step) + mixed(four, i + 3 * step);
+    }
+    for (; i < count; i += step)
+        own += mixed(words[i], i);
     if (first == 0 && rest) { // elements smaller than a word
         unsigned last = 0;
-        for (unsigned long long i = 0; i < rest; ++i)
-            last |= unsigned(reinterpret_cast<const unsigned char*>(range.words + count)[i]) << 8 * i;
+        for (unsigned long long byte = 0; byte < rest; ++byte)
+            last |= unsigned(reinterpret_cast<const unsigned char*>(words + count)[byte]) << 8 * byte;
         own += mixed(last, count);
     }
     if (own)
