@@ -39,6 +39,7 @@ QUICK = frozenset(
         "window-in_shared",
         "window-timed_shape",
         "mean-not_a_number",
+        "turned-by_value",
         "turned-replayed",
     }
 )
