@@ -55,6 +55,9 @@ FOUND_BY_TESTS = frozenset(
         "last_result",
         "behind_the_end",
         "in_shared",
+        "in_scratch",
+        "when_checked",
+        "until_there",
         "some_rows",
         "fewer_terms",
         "zeros",
@@ -88,7 +91,7 @@ def assert_gains_nothing(cheat: Cheat, outcomes: Mapping[str, Outcome], on_gpu: 
         assert cheat.may_work or judged_apart, f"{cheat} got {outcome.figure * 1e6:.0f} µs"
         assert work
         assert outcome.figure > (GAIN_ON_GPU if on_gpu else GAIN) * work
-    else:
+    elif outcome.message or not judged_apart:  # there a call may have no time, for which a test is skipped
         assert any(words in outcome.message for words in cheat.says), outcome.message
 
 
