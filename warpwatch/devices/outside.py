@@ -31,9 +31,9 @@ from warpwatch.devices.machine import LATE, DeviceError
 RESOLUTION = 0.5e-6  # seconds, of CUDA's events
 READINGS = 20  # of what an event of the context reads where nothing else runs
 SPREADS = 10  # of these readings: what is later than that is work
-# Seconds that an event of the context may come later all the same: after honest calls of 5 to 170 µs, such as those of
-# cuBLAS, it came up to 28 µs later on an H100 and 46 µs on an H200, though 2 µs after an empty kernel.
-LATEST = 100e-6
+# Seconds that an event of the context may come later all the same, and that a call may take longer where no stream
+# begins earlier: more than honest calls of 5 to 170 µs, such as those of cuBLAS, have shown (46 µs at most, H200).
+LATEST, LEAST_SLACK = 100e-6, 10e-6
 IN_A_ROW = 3  # samples: one alone may have been interrupted by another process
 PAIRS = 8  # of samples that compare work which may begin early with work which may not
 EARLY_SHARE = 0.1  # of a sample
