@@ -54,7 +54,7 @@ PID, MOUNT, NETWORK, IPC = "PID namespace", "mount namespace", "network namespac
 CGROUP, OWN_PROC, READ_ONLY, LANDLOCK = "cgroup", "/proc of its own", "read-only mounts", "Landlock"
 SECCOMP, PROCESSES = "seccomp", "limit of processes"
 SIGNAL_SCOPE, SOCKET_SCOPE = "Landlock scope for signals", "Landlock scope for sockets"
-NOT_USED = "not used, because CUDA shares no memory across it"
+NOT_USED = "not used, because CUDA may share no memory across it"
 FLAGS = {MOUNT: CLONE_NEWNS, PID: CLONE_NEWPID, NETWORK: CLONE_NEWNET, IPC: CLONE_NEWIPC}
 
 AUDIT_X86, AUDIT_ARM = 0xC000003E, 0xC00000B7

@@ -48,7 +48,7 @@ OF_ROOT = (
     *("shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "ssl/private", "krb5.keytab"),
     *("kubernetes", "rancher", "docker", "wireguard", "NetworkManager"),
 )
-# CUDA opens memory of a process of the same PID namespace alone, by an abstract socket between both.
+# CUDA may open no memory of a process in another of these. On an H100 (driver 580) it did, across all of them.
 SHARED_WITH_MEMORY: tuple[str, ...] = (PID, NETWORK, IPC)
 # What does not hold where each of these means is missing.
 WITHOUT = (
@@ -70,7 +70,7 @@ WITHOUT = (
 class Confined(Isolated):
     """A process that runs a program which is not trusted, and all that it starts, until ``end``.
 
-    ``shares_memory``: it opens GPU memory of a process outside, which CUDA allows within one PID namespace alone.
+    ``shares_memory``: it opens GPU memory of a process outside, and so stays in some of its namespaces.
     ``readable``: files and folders that it reads beside the system's, the packages and its tree. ``hidden``: which it
     does not read although they lie there.
     """
