@@ -177,6 +177,9 @@ def test_a_fault_has_both_places_its_elements_and_the_command(tmp_path: Path) ->
     assert (shown["declaration"]["file"], shown["declaration"]["line"]) == ("/else/a.py", 3)
     assert entry["again"] == 'pytest "t::x"'
     assert entry["next"] == f"python -m warpwatch run {case} --device software"
+    untrusted = RunRecord(path=Path("r"), tests=[test], settings={"untrusted": "True"})
+    (entry,) = document(untrusted, End.FAILED, root=tmp_path)["cases"]
+    assert entry["next"] == entry["again"]  # the other command would import the declarations
 
 
 def test_remarks_and_faults_of_any_kind_are_handed_on() -> None:

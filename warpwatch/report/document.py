@@ -402,7 +402,9 @@ WORST_FIRST = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.PASSED, Outcome.EXPE
 
 
 def _next_step(entry: CaseEntry, record: RunRecord) -> str:
-    """Return the command that shows a faulty case by itself."""
+    """Return the command that shows a faulty case by itself; of code that is not trusted, in the same kind of run."""
+    if record.settings.get("untrusted"):
+        return entry.again
     device = record.settings.get("device", "")
     on = f" --device {device}" if device in ("gpu", "software") else ""
     return f"python -m warpwatch run {entry.id}{on}" if len(entry.id.split("-")) == PARTS_OF_AN_ID else entry.again
