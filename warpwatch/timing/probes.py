@@ -38,6 +38,7 @@ LONG_SECONDS = 1e-3  # of a kernel from which on one launch in each way is enoug
 # A way is clearly faster where its median is below this share of the other's: times of a GPU, and of the host, which
 # are those of the software device.
 CLEARLY, CLEARLY_ON_HOST = 0.8, 0.5
+LEAST_ON_HOST = 2e-4  # seconds by which times of the host differ at least: its caches alone are a few dozen µs
 DRAWN_BYTES = 2**16  # of inputs, up to which new ones are drawn; the values of larger ones change their places
 KEEPS = "it keeps results from launch to launch: compute them in each"
 # What is said of a kernel by the way that differs.
@@ -58,12 +59,12 @@ def check_work(
     the copy whose usual launch was the last one of all, if it is known.
     """
     clearly, fewest = (CLEARLY, FEWEST_ROUNDS) if gpu().info.has_gpu_clock else (CLEARLY_ON_HOST, 1)
-    ways = _ways(copies, shared, timer)
+    ways, least = _ways(copies, shared, timer), 0.0 if gpu().info.has_gpu_clock else LEAST_ON_HOST
     times: Timed = {name: [] for name in ways}
     if usual is not None and usual > LONG_SECONDS and last:
         times = {**times, USUAL: [usual], "again": [timer.sample(last.start, last.restore)]}
         others = [name for name, seconds in times.items() if not seconds]
-        if not _problem(times | {name: [ways[name]()] for name in others}, clearly):
+        if not _problem(times | {name: [ways[name]()] for name in others}, clearly, least):
             return
         times = {name: [] for name in ways}
     for number in range(1, ROUNDS + 1):
@@ -72,7 +73,7 @@ def check_work(
         for name, launch in ways.items():
             times[name].append(launch())
         check_sample(copies[0], shared, 0)
-        problem = _problem({**times, USUAL: [*times[USUAL], usual or times[USUAL][0]]}, clearly)
+        problem = _problem({**times, USUAL: [*times[USUAL], usual or times[USUAL][0]]}, clearly, least)
         if number >= fewest and not problem:
             return
     raise WrongResult(f"{copies[0].case.id} {problem}")
@@ -186,12 +187,16 @@ def _rotate(array: GuardedArray, source: GuardedArray) -> None:
         array.machine.copy(array.address + rest, source.address, first)
 
 
-def _problem(times: Timed, share: float) -> str:
-    """Say how a way differs clearly from the usual one; empty where none does."""
+def _problem(times: Timed, share: float, least: float = 0.0) -> str:
+    """Say how a way differs clearly from the usual one, by ``least`` seconds; empty where none does."""
     usual = times[USUAL]
     for name, seconds in times.items():
         fast, slow = (seconds, usual) if name == "again" else (usual, seconds)
-        if name != USUAL and _is_faster(fast, slow, share):
+        if (
+            name != USUAL
+            and _is_faster(fast, slow, share)
+            and statistics.median(slow) - statistics.median(fast) > least
+        ):
             own, other = statistics.median(seconds), statistics.median(usual)
             said = SAID[name].format(*(f"{each * 1e6:,.2f} µs" for each in (own, other)))
             return f"takes {own / other:.3g} times as long {said}"
