@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 
-from warpwatch.catalogue.cases import Case
+from kernels import FAMILIES
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.mismatch import WrongResult
-from warpwatch.timing import sampling
+from warpwatch.devices.worker import Worker, gpu
+from warpwatch.timing import inputs, sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import InputSet, Shared
 from warpwatch.timing.probes import USUAL, _problem, check_bandwidth
+
+COPY = find_case(FAMILIES, "copy-naive-256-4096-float32")
 
 
 def case(inputs: int, declared: int) -> Case:
@@ -77,3 +83,22 @@ def test_a_sample_of_other_bits_than_were_compared_is_not_proved(
     monkeypatch.setattr(sampling, "state", state)
     assert sampling.prove() is known
     assert state.by_value is not known
+
+
+def time_on_copies(count: int) -> list[bool]:
+    """Time a case, in the worker, with so many copies of its arrays; return whether its inputs are as before."""
+    image = compile_build(COPY.build, gpu().info.timing_target).path
+    with mock.patch.object(inputs, "_copies", lambda machine, case: count):
+        sampling.release()
+        sampling.prepare(COPY, image, cold=True)
+        for _ in range(count):
+            sampling.sample("cold")
+        sampling.finish("cold")  # where the last launch of all is not known, all ways are gone
+        sampling.state.launched.clear()
+        sampling.finish("cold", 1e-9)
+        return [sampling.state.shared.is_intact(), len(sampling.state.loaded) == count]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_an_honest_kernel_is_not_accused_on_any_number_of_copies(software: Worker, count: int) -> None:
+    assert software.call(time_on_copies, count) == [True, True]
