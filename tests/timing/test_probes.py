@@ -88,7 +88,7 @@ def test_a_sample_of_other_bits_than_were_compared_is_not_proved(
 def time_on_copies(count: int) -> list[bool]:
     """Time a case, in the worker, with so many copies of its arrays; return whether its inputs are as before."""
     image = compile_build(COPY.build, gpu().info.timing_target).path
-    with mock.patch.object(inputs, "_copies", lambda machine, case: count):
+    with mock.patch.object(inputs, "_copies", return_value=count):
         sampling.release()
         sampling.prepare(COPY, image, cold=True)
         for _ in range(count):

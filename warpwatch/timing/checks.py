@@ -19,13 +19,16 @@ from warpwatch.catalogue.declaration import is_drawn_by_run
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices.digest import digests
+from warpwatch.devices.evaluate import judged
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import WrongResult, compare, compare_all, explain
 from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import LINE
 from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, stray_work
+from warpwatch.devices.same_bits import difference
 from warpwatch.timing.inputs import InputSet, Shared, digests_of, material
 
+LAUNCHES = 10  # that look for an element whose bits differ
 NARROW_BYTES = 2  # of elements whose poison may be a right value
 
 
@@ -111,16 +114,28 @@ def check_on_other_poison(loaded: Loaded, shared: Shared, late: str) -> None:
     raise_all(problems, late)
 
 
-def check_sample(loaded: Loaded, shared: Shared, copy: int) -> None:
+def check_sample(loaded: Loaded, shared: Shared, copy: int) -> int:
     """Compare the result of the sample that was taken last on a copy with NumPy, unless it is known to be right.
 
-    Raises WrongResult or DeviceError.
+    Returns its fingerprint. Raises WrongResult or DeviceError.
     """
     given, result = shared.of(copy), fingerprint(digests_of(loaded.results))
     if result not in given.accepted:
         first = "" if loaded.case.variant.on_host else late(loaded.case)
         raise_all([*damage(loaded, given), *mismatches(loaded, shared, copy)], first)
         given.accepted.add(result)
+    return result
+
+
+def other_bits(loaded: Loaded) -> WrongResult:
+    """Launch a case whose samples have other bits until an element shows it, and return the error that says so."""
+    first, found = {array.name: array.read() for array in loaded.results}, None
+    for _ in range(LAUNCHES):
+        loaded.poison()
+        if found := difference(first, launch_once(loaded)):
+            break
+    said = f": {found}" if found else ", and not in the next launches"
+    return WrongResult.of(judged(loaded.case, f"bits differ between two samples{said}", _again(loaded.case))[0])
 
 
 def check_fresh_launch(loaded: Loaded, shared: Shared) -> None:
