@@ -126,8 +126,9 @@ def load_all(load_on: Callable[[tuple[GuardedArray, ...], Function | None], Load
     for copy in copies[1:]:
         state.loaded += (load_on(copy, first.function),)
     if isinstance(first.machine, Device) and first.results:
-        state.queue = queue_of(first.machine)
-        state.queue.begin([[array.with_bands for array in loaded.results] for loaded in state.loaded])
+        queue, ranges = queue_of(first.machine), [[each.with_bands for each in it.results] for it in state.loaded]
+        state.by_value = not queue.begin(ranges, GpuTimer.TRIES)  # of results that are too many
+        state.queue = None if state.by_value else queue
 
 
 def finish(kind: str, seconds: float | None = None) -> Accepted:
@@ -259,6 +260,7 @@ def get_ready(kind: str, *, one_queue: bool = False) -> None:
     read_clock()
     array = GuardedArray(gpu(), "one", (1,), "float32")
     digest(array)
+    queue_of(gpu())
     array.free()
 
 
