@@ -78,7 +78,8 @@ def test_a_sample_of_other_bits_than_were_compared_is_not_proved(
     """The last result on a copy can be compared still; one before it is gone."""
     given = InputSet(seed=1, digests=(), rows=None, accepted={fingerprint((7,))})
     queue = SimpleNamespace(take=lambda: [(0, sums) for sums in digests])
-    state = sampling.State(queue=cast("Any", queue))
+    loaded = cast("Any", SimpleNamespace(case=SimpleNamespace(deterministic=None)))
+    state = sampling.State(queue=cast("Any", queue), queued=[loaded] * len(digests))
     state.inputs.shared = Shared(key=(), copies=(), sets=(given,))
     monkeypatch.setattr(sampling, "state", state)
     assert sampling.prove() is known
