@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from kernels import FAMILIES
@@ -17,7 +18,7 @@ from warpwatch.devices.worker import Worker, gpu
 from warpwatch.timing import inputs, sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import InputSet, Shared
-from warpwatch.timing.probes import USUAL, _problem, check_bandwidth
+from warpwatch.timing.probes import USUAL, _exchange, _problem, check_bandwidth
 
 COPY = find_case(FAMILIES, "copy-naive-256-4096-float32")
 
@@ -103,3 +104,14 @@ def time_on_copies(count: int) -> list[bool]:
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_an_honest_kernel_is_not_accused_on_any_number_of_copies(software: Worker, count: int) -> None:
     assert software.call(time_on_copies, count) == [True, True]
+
+
+@pytest.mark.parametrize("elements", [1, 2, 3, 1000])
+def test_elements_of_arrays_of_any_size_are_exchanged_and_again(elements: int) -> None:
+    array: Any = SimpleNamespace(nbytes=4 * elements, dtype=np.dtype("float32"))
+    timer = mock.Mock()
+    undo = _exchange([array], timer)
+    undo()
+    first, second = timer.exchange.call_args_list
+    assert first == second
+    assert 1 <= first.args[1] <= max(1, elements // 2)

@@ -168,7 +168,8 @@ def _renewing(copies: Sequence[Loaded], sets: int, timer: GpuTimer) -> Callable[
 
 def _exchange(arrays: Sequence[GuardedArray], timer: GpuTimer) -> Callable[[], None]:
     """Exchange elements of arrays, and return a function that undoes it."""
-    bits = 1 + secrets.randbelow(max(array.nbytes // array.dtype.itemsize for array in arrays) // 2)
+    most = max(array.nbytes // array.dtype.itemsize for array in arrays)
+    bits = 1 + secrets.randbelow(max(1, most // 2))  # 1 of a single element, which stays what it is
 
     def exchange() -> None:
         for array in arrays:
