@@ -21,6 +21,7 @@ from tests.project import ROOT
 from tests.stranger import environment, made_by_init, run_command
 from tests.test_docs import blocks
 from warpwatch.cli import main
+from warpwatch.cli.run import UNPROVED
 from warpwatch.report.document import COMMAND_ENDS, PYTEST_ENDS, CaseEntry, Document, End
 
 CASE = "softmax-block_per_row-128-17x33-float32"
@@ -82,6 +83,7 @@ def test_a_case_that_is_run_has_its_fault(repository: Path, change: tuple[str, s
     words = ("run", CASE, "--device=software", "--seed", "1")
     document = run(repository, *words, status=0)
     assert (document["outcome"], document["cases"][0]["measured"]["samples"]) == ("passed", 11)
+    assert UNPROVED in document["cases"][0]["remarks"]
     edit(repository, change)
     document = run(repository, *words, status=status)
     (case,) = document["cases"]

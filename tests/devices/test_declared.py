@@ -28,7 +28,9 @@ from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import launch_once, load, run_several, upload
 from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
-from warpwatch.timing import checks, sampling
+from warpwatch.timing import sampling
+from warpwatch.timing.checks import fingerprint
+from warpwatch.timing.inputs import digests_of
 
 SERIAL = find_case(FAMILIES, "add-serial-host-100-int32")
 ON_DEVICE = [case for case in tested_cases(FAMILIES) if not case.variant.on_host]
@@ -192,12 +194,12 @@ def test_the_fingerprint_of_several_results_changes_with_each() -> None:
     machine, image = Host(), compile_build(SERIAL.build, None).path
     loaded = load(machine, SERIAL, image, upload(machine, SERIAL, exact_inputs(SERIAL, 1)))
     launch_once(loaded)
-    first = checks.state_of([loaded])[0][0]
+    first = fingerprint(digests_of(loaded.results))
     for name in ("state", "count", "largest"):
         loaded.own[name].write(loaded.own[name].read() + 1)
-        assert checks.state_of([loaded])[0][0] != first
+        assert fingerprint(digests_of(loaded.results)) != first
         launch_once(loaded)
-        assert checks.state_of([loaded])[0][0] == first
+        assert fingerprint(digests_of(loaded.results)) == first
 
 
 def test_every_build_is_compiled_for_its_configuration() -> None:

@@ -180,15 +180,35 @@ KEPT, TIMED = "sum-kept-64-1000-float32", "    tests=((1000,),),\n    variants=(
 MEASURE = 'import pytest\n\n@pytest.mark.cases("timed")\ndef bench_kernel(measure):\n    measure()\n'
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
-def test_a_saved_run_keeps_the_bits_that_are_required_and_compares_them(repository: Path) -> None:
+def add_benchmarks(repository: Path) -> None:
+    """Have sums timed, and one more whose order is the clock's, of which the same bits are required."""
     file = repository / "mine" / "__init__.py"
     text = file.read_text()
     assert TIMED in text
-    file.write_text(text.replace(TIMED, f"    benchmarks=((1000,),),\n{TIMED}"))
+    text = text.replace(TIMED, f"    benchmarks=((1000,),),\n{TIMED}")
+    kept = 'summing("kept",'
+    file.write_text(text.replace(kept, f'summing("timely", "by_the_clock", deterministic=True), {kept}'))
     (repository / "bench").mkdir()
     (repository / "bench" / "bench_kernels.py").write_text(MEASURE)
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
+def test_samples_with_other_bits_get_no_figure_where_the_same_are_required(repository: Path) -> None:
+    add_benchmarks(repository)
+    options = ("--device=software", "--benchmark-max-time=1e-9", "--benchmark-min-rounds=3")
+    done = run_pytest(repository, "-q", "bench", *options, "-k", "timely or by_the_clock or kept")
+    said = (
+        r"^sum-timely-64-1000-float32 must give the same bits again \(deterministic=True\): "
+        r"bits differ between two samples: total\[0\] \S+ and \S+ \(1 of 1 elements differ\)"
+    )
+    assert re.search(said, done.stdout, re.MULTILINE), done.stdout
+    assert "1 failed, 2 passed" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
+def test_a_saved_run_keeps_the_bits_that_are_required_and_compares_them(repository: Path) -> None:
+    add_benchmarks(repository)
     options = ("--device=software", "--benchmark-max-time=1e-9", "--benchmark-min-rounds=3", "-k", "kept or in_order")
     facts = []
     for name in ("first", "second"):

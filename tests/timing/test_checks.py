@@ -22,13 +22,13 @@ from tests.written import BYTES, compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import digest as digest_module
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.digest import MOST_RANGES, digest, digests
+from warpwatch.devices.digest import MOST_RANGES, digest, digests, queue_of
 from warpwatch.devices.host import Host
 from warpwatch.devices.large import problems
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import Mismatch, WrongResult, compare_all
 from warpwatch.devices.runner import load
-from warpwatch.devices.worker import Worker, describe_device, machine
+from warpwatch.devices.worker import Worker, describe_device, gpu, machine
 from warpwatch.timing import checks, inputs, sampling
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
@@ -291,6 +291,22 @@ def digests_of_many(on_host: bool) -> bool:
 @pytest.mark.parametrize("on_host", [True, False], ids=["host", "device"])
 def test_digests_of_many_ranges_are_those_of_each(software: Worker, on_host: bool) -> None:
     assert software.call(digests_of_many, on_host)
+
+
+def queue_digests(count: int) -> tuple[bool, bool]:
+    """Queue digests, in the child, of so many results of four copies; return whether they fit, and are right."""
+    arrays = [GuardedArray(gpu(), "A", (4,), "float32") for _ in range(4)]
+    queue, sets = queue_of(gpu()), [[array.with_bands] * count for array in arrays]
+    if not queue.begin(sets, 3):
+        return False, True
+    for number in (2, 0, 3):
+        queue.add(number)
+    return True, queue.take() == [(number, tuple(digests(gpu(), sets[number]))) for number in (2, 0, 3)]
+
+
+@pytest.mark.parametrize(("count", "fits"), [(1, True), (137, True), (138, False), (1000, False)])
+def test_a_queue_takes_no_more_results_than_it_has_memory_for(software: Worker, count: int, fits: bool) -> None:
+    assert software.call(queue_digests, count) == (fits, True)
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 1001])

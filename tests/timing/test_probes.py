@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
+import numpy as np
 import pytest
 
-from warpwatch.catalogue.cases import Case
+from kernels import FAMILIES
+from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.mismatch import WrongResult
-from warpwatch.timing import sampling
+from warpwatch.devices.worker import Worker, gpu
+from warpwatch.timing import inputs, sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import InputSet, Shared
-from warpwatch.timing.probes import USUAL, _problem, check_bandwidth
+from warpwatch.timing.probes import USUAL, _exchange, _problem, check_bandwidth
+
+COPY = find_case(FAMILIES, "copy-naive-256-4096-float32")
 
 
 def case(inputs: int, declared: int) -> Case:
@@ -72,8 +79,39 @@ def test_a_sample_of_other_bits_than_were_compared_is_not_proved(
     """The last result on a copy can be compared still; one before it is gone."""
     given = InputSet(seed=1, digests=(), rows=None, accepted={fingerprint((7,))})
     queue = SimpleNamespace(take=lambda: [(0, sums) for sums in digests])
-    state = sampling.State(queue=cast("Any", queue))
+    loaded = cast("Any", SimpleNamespace(case=SimpleNamespace(deterministic=None)))
+    state = sampling.State(queue=cast("Any", queue), queued=[loaded] * len(digests))
     state.inputs.shared = Shared(key=(), copies=(), sets=(given,))
     monkeypatch.setattr(sampling, "state", state)
     assert sampling.prove() is known
     assert state.by_value is not known
+
+
+def time_on_copies(count: int) -> list[bool]:
+    """Time a case, in the worker, with so many copies of its arrays; return whether its inputs are as before."""
+    image = compile_build(COPY.build, gpu().info.timing_target).path
+    with mock.patch.object(inputs, "_copies", return_value=count):
+        sampling.release()
+        sampling.prepare(COPY, image, cold=True)
+        for _ in range(count):
+            sampling.sample("cold")
+        sampling.finish("cold")  # where the last launch of all is not known, all ways are gone
+        sampling.state.launched.clear()
+        sampling.finish("cold", 1e-9)
+        return [sampling.state.shared.is_intact(), len(sampling.state.loaded) == count]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_an_honest_kernel_is_not_accused_on_any_number_of_copies(software: Worker, count: int) -> None:
+    assert software.call(time_on_copies, count) == [True, True]
+
+
+@pytest.mark.parametrize("elements", [1, 2, 3, 1000])
+def test_elements_of_arrays_of_any_size_are_exchanged_and_again(elements: int) -> None:
+    array: Any = SimpleNamespace(nbytes=4 * elements, dtype=np.dtype("float32"))
+    timer = mock.Mock()
+    undo = _exchange([array], timer)
+    undo()
+    first, second = timer.exchange.call_args_list
+    assert first == second
+    assert 1 <= first.args[1] <= max(1, elements // 2)

@@ -53,6 +53,7 @@ from warpwatch.timing.timer import kernel_seconds, measure_overhead
 SECONDS = {False: 10.0, True: 300.0}  # limit of a launch: of one case, and under a sanitizer, which is slow
 LAUNCHES = 2  # with --all: of a case, on either pattern of poison
 TIMED_LAUNCHES = 11
+UNPROVED = "only `pytest bench` proves that each launch does its work"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -209,9 +210,10 @@ def _time(loaded: Loaded, info: DeviceInfo | None) -> CaseRecord:
     unit = "Gop/s" if case.dtype == "int32" else "GFLOP/s"
     rates = ", ".join(f"{rate:,.1f} {name}" for rate, name in ((operations, unit), (moved, "GB/s")) if rate)
     note = (info.note or "warm") if info else "the host's time"
-    print(f"GPU time  {median * 1e6:,.2f} µs, {rates} (median of {TIMED_LAUNCHES}, {note})")
+    print(f"GPU time  {median * 1e6:,.2f} µs, {rates} (median of {TIMED_LAUNCHES}, {note}; {UNPROVED})")
     cache = "host" if case.variant.on_host else "warm"
-    return CaseRecord(samples=tuple(times), facts=Facts(cache=cache, gflops=operations, gbs=moved, overhead=beside))
+    facts = Facts(cache=cache, gflops=operations, gbs=moved, overhead=beside, remarks=(UNPROVED,))
+    return CaseRecord(samples=tuple(times), facts=facts)
 
 
 def _measure(loaded: Loaded) -> list[float]:

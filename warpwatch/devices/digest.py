@@ -95,14 +95,20 @@ class Queue:
         self._sets: list[int] = []  # of the ranges whose digests were queued
         self._size = self._count = 0
 
-    def begin(self, sets: Sequence[Sequence[Range]]) -> None:
-        """Forget everything, and take these sets of ranges, which are of one number. Raises DeviceError."""
+    def begin(self, sets: Sequence[Sequence[Range]], moments: int) -> bool:
+        """Forget everything, and take these sets of ranges, which are of one number. Raises DeviceError.
+
+        Returns whether there is room for so many moments: if not, nothing can be queued.
+        """
         table = np.array([_table(ranges) for ranges in sets])
         self._count, self._size = len(sets[0]), table[0].nbytes
         self._first = self._address + table.nbytes
         self._most = (QUEUE_BYTES - table.nbytes) // self._size
         self._sets.clear()
+        if self._most < moments:
+            return False
         self._device.write(self._address, table)
+        return True
 
     @property
     def room(self) -> int:

@@ -292,7 +292,7 @@ class Device:
     def leave_call(self) -> None:
         if self._settings:
             self._settings.restore()
-        self._settings = None
+        self._settings = self._looked_at = None
 
     def _learn_aftermath(self) -> outside.Aftermath | None:
         """Return what finds work of a call that goes on after a sample; None where the driver has no such events."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array, Role
+from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.named_arguments import call
@@ -143,7 +143,7 @@ class Loaded:
 
 
 @contextmanager
-def _naming(case: Case) -> Iterator[None]:
+def naming(case: Case) -> Iterator[None]:
     """Name the case in errors of the device."""
     try:
         yield
@@ -153,7 +153,7 @@ def _naming(case: Case) -> Iterator[None]:
 
 def require_memory(machine: Machine, case: Case) -> None:
     """Raise DeviceError where the arrays of a case do not fit into the machine's memory."""
-    with _naming(case):
+    with naming(case):
         machine.require(case.array_bytes)
 
 
@@ -163,7 +163,7 @@ def upload(
     """Upload the inputs of a case. Raises DeviceError, or BadCase where their shapes or types are not the case's."""
     case.check_inputs(inputs)
     guarded: list[GuardedArray] = []
-    with _naming(case), ExitStack() as on_error:
+    with naming(case), ExitStack() as on_error:
         for index, array in enumerate(case.arrays):
             if array.is_input:
                 padded = placement.padded_shape(inputs[array.name].shape)
@@ -208,7 +208,7 @@ def load_with(
     """
     own: dict[str, GuardedArray] = {}
     shapes = {array.name: array.shape for array in inputs}
-    with _naming(case), ExitStack() as on_error:
+    with naming(case), ExitStack() as on_error:
         for index, array in enumerate(case.arrays):
             if array.role is not Role.IN:
                 padded = shapes.get(array.name) or placement.padded_shape(array.shape)
@@ -279,11 +279,17 @@ def _restorer(
         if target and array.role is Role.IN_OUT:
             starts.append(functools.partial(machine.copy, target.address, uploaded[array.name], target.nbytes))
         elif target and array.initial is not None:
-            word = word_of(array.initial, array.dtype)
-            if word is None:
-                raise BadCase(f"{array.name} {no_word(array.initial, array.dtype)}")
-            starts.append(functools.partial(machine.fill, target.address, target.nbytes, word))
+            starts.append(functools.partial(machine.fill, target.address, target.nbytes, initial_word(array)))
     return in_order(starts)
+
+
+def initial_word(array: CaseArray) -> int:
+    """Return the word that fills an array with its initial value, which it has. Raises BadCase where none does."""
+    assert array.initial is not None
+    word = word_of(array.initial, array.dtype)
+    if word is None:
+        raise BadCase(f"{array.name} {no_word(array.initial, array.dtype)}")
+    return word
 
 
 def run_several(
@@ -395,7 +401,7 @@ def stray_work(loaded: Loaded) -> str:
 
 def launch_and_wait(loaded: Loaded) -> None:
     """Launch, and return when the kernel has run. Raises DeviceError, which names the case."""
-    with _naming(loaded.case):
+    with naming(loaded.case):
         try:
             loaded.restore()
             loaded.start()

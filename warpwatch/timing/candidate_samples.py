@@ -16,8 +16,7 @@ from __future__ import annotations
 import functools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -26,16 +25,15 @@ import numpy as np
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Role
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.draws import Draw
-from warpwatch.catalogue.elements import no_word, word_of
-from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.digest import MOST_RANGES, Range, digests
 from warpwatch.devices.evaluate import nothing_shown
 from warpwatch.devices.foreign.candidate import Candidates
 from warpwatch.devices.foreign.secret_random import SecretRandom
 from warpwatch.devices.gpu import ONE, Device
-from warpwatch.devices.machine import DeviceError, GuardedArray, NoFigure, Resources
+from warpwatch.devices.machine import GuardedArray, NoFigure, Resources
 from warpwatch.devices.mismatch import WrongResult, compare_all, explain
 from warpwatch.devices.references import expected
+from warpwatch.devices.runner import initial_word, naming
 from warpwatch.devices.worker import gpu
 from warpwatch.timing import observers
 from warpwatch.timing.fresh_inputs import FreshInputs, Recipe
@@ -286,7 +284,7 @@ class CandidateSamples:
             if array.role is not Role.IN:
                 own.clear(second)
             if array.initial is not None and array.role is not Role.IN_OUT:
-                self._device.fill(own.address, own.nbytes, _word(array.initial, array.dtype, array.name))
+                self._device.fill(own.address, own.nbytes, initial_word(array))
         each.recipe = self._fresh.write(self._inputs_of(each))
 
     def _prove(self, each: Set, is_known: bool) -> None:
@@ -384,22 +382,6 @@ class CandidateSamples:
                 f"is memory for {int(free // need)}: time a smaller shape"
             )
         return counts
-
-
-def _word(value: float, dtype: str, name: str) -> int:
-    word = word_of(value, dtype)
-    if word is None:
-        raise BadCase(f"{name} {no_word(value, dtype)}")
-    return word
-
-
-@contextmanager
-def naming(case: Case) -> Iterator[None]:
-    """Name the case in errors of the device."""
-    try:
-        yield
-    except DeviceError as error:
-        raise DeviceError(f"{case.id}: {error}", error.lost) from None
 
 
 _current: list[CandidateSamples] = []

@@ -19,13 +19,16 @@ from warpwatch.catalogue.declaration import is_drawn_by_run
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.devices.digest import digests
+from warpwatch.devices.evaluate import judged
 from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import WrongResult, compare, compare_all, explain
 from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import LINE
 from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, stray_work
+from warpwatch.devices.same_bits import difference
 from warpwatch.timing.inputs import InputSet, Shared, digests_of, material
 
+LAUNCHES = 10  # that look for an element whose bits differ
 NARROW_BYTES = 2  # of elements whose poison may be a right value
 
 
@@ -45,24 +48,9 @@ def _has_changed(operand: GuardedArray, case: Case, seed: int) -> bool:
     return not np.array_equal(was.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
 
 
-def state_of(launched: Sequence[Loaded]) -> list[tuple[int, list[int]]]:
-    """Return the fingerprint of each case's results, and the digests of its inputs, all with their guard bands."""
-    known = iter(digests_of([array for loaded in launched for array in (*loaded.results, *loaded.inputs)]))
-    return [
-        (fingerprint([next(known) for _ in loaded.results]), [next(known) for _ in loaded.inputs])
-        for loaded in launched
-    ]
-
-
 def fingerprint(digests_of_results: Sequence[int]) -> int:
     """Return a number that is equal for results that are equal to the bit, made of the digest of each."""
     return hash(tuple(digests_of_results))
-
-
-def wrote_nothing_else(loaded: Loaded, inputs: Sequence[int], given: InputSet) -> bool:
-    """Return whether inputs and scratch memory are unharmed. ``inputs``: digests of the inputs now."""
-    scratch = (array for array in loaded.own.values() if array not in loaded.results)
-    return [*inputs] == [*given.digests] and not any(array.overrun() for array in scratch)
 
 
 def check_result(loaded: Loaded, shared: Shared) -> None:
@@ -83,9 +71,8 @@ def check_result(loaded: Loaded, shared: Shared) -> None:
         if stray := stray_work(loaded):
             raise WrongResult(f"{case.id} {stray}")
         launch_and_wait(loaded)
-    ((result, inputs),) = state_of([loaded])
-    if result not in given.accepted or not wrote_nothing_else(loaded, inputs, given):
-        raise_all([*damage(loaded, given), *mismatches(loaded, shared, 0)])
+    result = fingerprint(digests_of(loaded.results))
+    raise_all([*damage(loaded, given), *(mismatches(loaded, shared, 0) if result not in given.accepted else ())])
     given.accepted.add(result)
     second = f"{case.id} was right at its first launch, and is wrong at its second"
     check_on_other_poison(loaded, shared, second)
@@ -111,16 +98,28 @@ def check_on_other_poison(loaded: Loaded, shared: Shared, late: str) -> None:
     raise_all(problems, late)
 
 
-def check_sample(loaded: Loaded, shared: Shared, copy: int) -> None:
+def check_sample(loaded: Loaded, shared: Shared, copy: int) -> int:
     """Compare the result of the sample that was taken last on a copy with NumPy, unless it is known to be right.
 
-    Raises WrongResult or DeviceError.
+    Returns its fingerprint. Raises WrongResult or DeviceError.
     """
     given, result = shared.of(copy), fingerprint(digests_of(loaded.results))
     if result not in given.accepted:
         first = "" if loaded.case.variant.on_host else late(loaded.case)
         raise_all([*damage(loaded, given), *mismatches(loaded, shared, copy)], first)
         given.accepted.add(result)
+    return result
+
+
+def other_bits(loaded: Loaded) -> WrongResult:
+    """Launch a case whose samples have other bits until an element shows it, and return the error that says so."""
+    first, found = {array.name: array.read() for array in loaded.results}, None
+    for _ in range(LAUNCHES):
+        loaded.poison()
+        if found := difference(first, launch_once(loaded)):
+            break
+    said = f": {found}" if found else ", and not in the next launches"
+    return WrongResult.of(judged(loaded.case, f"bits differ between two samples{said}", _again(loaded.case))[0])
 
 
 def check_fresh_launch(loaded: Loaded, shared: Shared) -> None:

@@ -132,8 +132,9 @@ class Measured:
 
     def record_bits(self) -> None:
         """Record a digest of the results where the declaration requires the same bits again. Raises DeviceError."""
-        if self.case.deterministic and self.case.results and not self.is_pair:
-            self.facts["bits"] = self.kernel.worker.call(sampling.result_bits)
+        is_asked = self.case.deterministic and self.case.results and not self.is_pair
+        if is_asked and (bits := self.kernel.worker.call(sampling.result_bits)):
+            self.facts["bits"] = bits
 
     def observe(self, asked: Collection[str]) -> None:
         """Record what observers that are asked for measure apart, of a case that is not a pair. Raises DeviceError."""

@@ -31,6 +31,7 @@ from warpwatch.timing.checks import (
     check_surroundings,
     fingerprint,
     late,
+    other_bits,
 )
 from warpwatch.timing.inputs import Inputs, Shared, sharing_key
 from warpwatch.timing.probes import check_bandwidth, check_exchanged, check_work
@@ -45,10 +46,12 @@ class State:
     """State of the worker process between two calls.
 
     ``loaded``: the prepared case, once for each copy of its arrays. ``queue``: digests of the results of samples that
-    are not read yet; None on the host, and where the kernel prints. ``by_value``: each sample's result is compared by
-    value. ``is_judged``: another process has checked that the case does its work each time. ``launched``: what took the
-    last sample on each copy, in the order of these samples. ``printed``: the lines of the last sample, where the kernel
-    prints. ``turn``: how many samples were taken. ``inputs``: of this case and of later ones.
+    are not read yet; None on the host, and where the kernel prints. ``queued``: what took these samples. ``by_value``:
+    each sample's result is compared by value. ``is_judged``: another process has checked that the case does its work
+    each time. ``launched``: what took the last sample on each copy, in the order of these samples. ``bits``:
+    fingerprint of the first result on each set of inputs, of a case whose bits must be the same again. ``printed``: the
+    lines of the last sample, where the kernel prints. ``turn``: how many samples were taken. ``inputs``: of this case
+    and of later ones.
     """
 
     loaded: tuple[Loaded, ...] = ()
@@ -56,6 +59,8 @@ class State:
     by_value: bool = False
     is_judged: bool = False
     launched: dict[int, Loaded] = field(default_factory=dict)
+    queued: list[Loaded] = field(default_factory=list)
+    bits: dict[int, int] = field(default_factory=dict)
     printed: tuple[str, ...] = ()
     turn: int = 0
     inputs: Inputs = field(default_factory=Inputs)
@@ -121,8 +126,9 @@ def load_all(load_on: Callable[[tuple[GuardedArray, ...], Function | None], Load
     for copy in copies[1:]:
         state.loaded += (load_on(copy, first.function),)
     if isinstance(first.machine, Device) and first.results:
-        state.queue = queue_of(first.machine)
-        state.queue.begin([[array.with_bands for array in loaded.results] for loaded in state.loaded])
+        queue, ranges = queue_of(first.machine), [[each.with_bands for each in it.results] for it in state.loaded]
+        state.by_value = not queue.begin(ranges, GpuTimer.TRIES)  # of results that are too many
+        state.queue = None if state.by_value else queue
 
 
 def finish(kind: str, seconds: float | None = None) -> Accepted:
@@ -179,7 +185,12 @@ def accepted_so_far() -> Accepted:
 
 
 def result_bits() -> str:
-    """Launch the prepared case once more; return a digest of its results, equal where they are equal to the bit."""
+    """Launch the prepared case once more; return a digest of its results, equal where they are equal to the bit.
+
+    It is empty for a call that is not trusted, whose inputs are never the same.
+    """
+    if not state.loaded:
+        return ""
     first = state.loaded[0]
     first.poison()
     launch_and_wait(first)
@@ -211,7 +222,8 @@ def release(keep: tuple[object, ...] | None = None) -> None:
         loaded.free_own()
         loaded.machine.leave_call()
     state.loaded, state.queue, state.by_value, state.printed = (), None, False, ()
-    state.launched.clear()
+    for known in (state.launched, state.queued, state.bits):
+        known.clear()
     state.inputs.release(keep)
     candidate_samples.release()
 
@@ -253,6 +265,7 @@ def get_ready(kind: str, *, one_queue: bool = False) -> None:
     read_clock()
     array = GuardedArray(gpu(), "one", (1,), "float32")
     digest(array)
+    queue_of(gpu())
     array.free()
 
 
@@ -299,14 +312,27 @@ def prove(blaming: Callable[[Loaded], AbstractContextManager[None]] = lambda loa
     Where it is not, each later sample's result is compared by value: results of a kernel may differ in their last bits.
     ``blaming``: of what is loaded, in which errors of its last sample are raised. Raises WrongResult or DeviceError.
     """
-    taken = state.queue.take() if state.queue else []
+    taken, queued = state.queue.take() if state.queue else [], [*state.queued]
+    state.queued.clear()
     for copy, sums in dict(taken).items():
         if fingerprint(sums) not in state.shared.of(copy).accepted:  # the last on that copy, which still is there
             with blaming(state.launched[copy]):
                 check_sample(state.launched[copy], state.shared, copy)
+    for (copy, sums), loaded in zip(taken, queued, strict=True):
+        require_same_bits(loaded, copy, fingerprint(sums))
     known = all(fingerprint(sums) in state.shared.of(copy).accepted for copy, sums in taken)
     state.by_value = state.by_value or not known
     return known
+
+
+def require_same_bits(loaded: Loaded, copy: int, result: int) -> None:
+    """Raise WrongResult where the prepared case had another result on these inputs and the same bits are required.
+
+    ``result``: its fingerprint. Another side of a pair declares for itself.
+    """
+    own = loaded.case.deterministic and any(loaded is each for each in state.loaded)
+    if own and state.bits.setdefault(copy % len(state.shared.sets), result) != result:
+        raise other_bits(loaded)
 
 
 def sample_of(loaded: Loaded, copy: int, timer: Timer) -> tuple[float, int]:
@@ -323,7 +349,7 @@ def sample_of(loaded: Loaded, copy: int, timer: Timer) -> tuple[float, int]:
     if isinstance(timer, GpuTimer) and timer.is_cold and state.queue and not state.by_value:
         if state.queue.room < timer.TRIES:
             prove()
-        after = functools.partial(state.queue.add, copy)
+        after = in_order((functools.partial(state.queue.add, copy), functools.partial(state.queued.append, loaded)))
     if loaded.case.family.prints:  # its lines are kept from the terminal
         with captured_stdout() as printed:
             seconds = timer.sample(loaded.start, restore)
@@ -332,7 +358,7 @@ def sample_of(loaded: Loaded, copy: int, timer: Timer) -> tuple[float, int]:
     else:
         seconds = timer.sample(loaded.start, restore, after)
     if state.by_value:
-        check_sample(loaded, state.shared, copy)
+        require_same_bits(loaded, copy, check_sample(loaded, state.shared, copy))
     return seconds, timer.timeouts - before
 
 

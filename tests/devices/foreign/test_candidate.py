@@ -90,6 +90,7 @@ def timed(worker: Worker, project: Project, way: str, family: str = "calls") -> 
     assert facts["how"] == HOW
     samples = [worker.call(sampling.sample, "cold")[0] for _ in range(SAMPLES)]
     worker.call(sampling.finish, "cold")
+    assert worker.call(sampling.result_bits) == ""  # its inputs are never the same
     return statistics.median(samples)
 
 

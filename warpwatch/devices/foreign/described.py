@@ -31,11 +31,11 @@ from warpwatch.catalogue.tolerance import ErrorOf
 from warpwatch.devices.foreign import answering
 from warpwatch.devices.foreign.confinement import Confined
 from warpwatch.devices.foreign.encoding import BadMessage, Received, send, shown
-from warpwatch.devices.foreign_text import plain
+from warpwatch.devices.foreign_text import last_line, plain
 from warpwatch.devices.host_memory import available
 
 START_SECONDS = 120.0  # in which declarations are imported
-LAST_BYTES, LAST = 4096, 300  # of what a process printed, where its last words are looked for; characters of these
+LAST_BYTES = 4096  # of what a process printed, where its last words are looked for
 KEPT = 2**16  # answers that are remembered
 DECLARATIONS, REFERENCES = "declarations", "references"
 _P = inspect.Parameter
@@ -171,9 +171,9 @@ class Process:
         code = self._isolated.process.returncode
         how = f" ({signal.Signals(-code).name if code < 0 else f'exit status {code}'})" if has_ended else ""
         self._printed.seek(max(0, os.fstat(self._printed.fileno()).st_size - LAST_BYTES))
-        lines = self._printed.read().decode(errors="replace").strip().splitlines()
+        last = plain(last_line(self._printed.read()))
         self.stop()
-        last = f"; it printed last: {plain(lines[-1][:LAST])}" if lines else ""
+        last = f"; it printed last: {last}" if last else ""
         return f"{what}{how}: let it return, or raise an error{last}"
 
     def stop(self) -> None:
@@ -271,9 +271,6 @@ class DescribedProject(Project):
             process.stop()
 
 
-_loaded: list[DescribedProject] = []
-
-
 def load_described(setting: Setting, seconds: float = 300.0) -> DescribedProject:
     """Load a project as ``load_setting`` does, without running its Python here. ``seconds``: of an answer.
 
@@ -284,9 +281,7 @@ def load_described(setting: Setting, seconds: float = 300.0) -> DescribedProject
     processes[REFERENCES].expect(processes[DECLARATIONS])
     families = tuple(_with_references(_with_digests(family, digests), processes[REFERENCES]) for family in families)
     register(families, setting.root)
-    project = DescribedProject(**vars(setting), families=families, processes=processes)
-    _loaded.append(project)
-    return project
+    return DescribedProject(**vars(setting), families=families, processes=processes)
 
 
 def _is_named(family: object) -> bool:
@@ -318,9 +313,3 @@ def _with_references(family: Family, references: Process) -> Family:
         return value
 
     return replace(family, **{name: moved(getattr(family, name)) for name in ("reference", "prints", "tolerance")})
-
-
-def stop_all() -> None:
-    """End the processes of every project that was loaded."""
-    for project in _loaded:
-        project.stop()
