@@ -7,12 +7,12 @@ from dataclasses import KW_ONLY, dataclass
 # What is said where ...
 OTHER_INPUTS = "of the other inputs"  # ... a result is the right one of inputs that came before
 ALREADY_THERE = "already there"  # ... a launch is quicker where nothing was refreshed before it
-UNSEEN = "has not seen"  # ... a launch is slower on inputs that were never there
+UNSEEN = "has not seen"  # ... a launch is slower, or wrong, on inputs that were never there
 RESET = "as after loading"  # ... it is slower where variables have their first values
 NOT_WRITTEN = "still hold the poison"
 WRONG = "is wrong in"
 LATE = "wrong after the launches that were timed"
-ELSEWHERE = "another stream"
+ELSEWHERE = "another stream"  # also one that is waited for
 STREAMS_RACE = "race between streams"  # reading its input at once, where nothing orders that after the write
 UNSET = "uninitialised memory"
 OUT_OF_BOUNDS = "out of bounds"
@@ -28,8 +28,8 @@ STALE = (NOT_WRITTEN, *KEPT)  # nothing is computed
 GAIN, GAIN_ON_GPU = 0.4, 0.8  # shares of the time of the work, below which a figure is not that of the work
 # Shapes that are timed: for the software device, and for a GPU.
 ROWS = (4000, 500_000)
-SIZES = {"turned": (8, 8000), **dict.fromkeys(("window", "mean", "fixed", "loose", "around_zero"), ROWS)}
-INTEGERS = ("window", "fixed", "turned")
+SIZES = {"turned": (8, 8000), **dict.fromkeys(("window", "mean", "summed", "fixed", "loose", "around_zero"), ROWS)}
+INTEGERS = ("window", "summed", "fixed", "turned")
 ODD_FAMILIES = ("fixed", "loose", "around_zero")  # declarations that are refused
 
 
@@ -98,6 +98,7 @@ KERNELS = (
     Cheat("not_a_number", ("= nan, expected",), family="mean"),
     Cheat("constant", (TOO_LOOSE,), family="loose"),
     Cheat("zero", (TOO_LOOSE,), family="around_zero"),
+    Cheat("knows_sums", (UNSEEN, WRONG), family="summed"),
     Cheat("knows_its_inputs", ("seed", "draw"), family="fixed", untrusted=True),
 )
 AT_ONCE = "the software device runs at once what is queued, on whatever stream"
@@ -106,14 +107,14 @@ CALLS = (
     Cheat("nothing", (NOT_WRITTEN,), family="turned"),
     Cheat("first_calls", STALE, family="turned"),
     Cheat("in_prepare", (PREPARE, WRONG, *KEPT), family="turned"),
-    Cheat("by_value", (STREAMS_RACE, *KEPT), family="turned"),
+    Cheat("by_value", (ELSEWHERE, STREAMS_RACE, *KEPT), family="turned"),
     Cheat("replayed", (PREPARE, WRONG, *KEPT), family="turned"),
     Cheat("elsewhere", (ELSEWHERE, EARLY, STREAMS_RACE), family="turned", on_gpu=AT_ONCE),
-    Cheat("in_private", (ELSEWHERE, EARLY, PREPARE, *KEPT), family="turned"),
+    Cheat("in_private", (ELSEWHERE, EARLY, PREPARE, STREAMS_RACE, *KEPT), family="turned"),
     Cheat("in_a_thread", ("thread", AFTER_ITS_END, ELSEWHERE, *STALE), family="turned"),
     Cheat("unless_held", STALE, family="turned"),
-    Cheat("spoils_input", (CHANGED,), family="turned"),
-    Cheat("knows_the_seed", (STREAMS_RACE, *KEPT), family="turned"),
+    Cheat("spoils_input", (CHANGED, WRONG), family="turned"),
+    Cheat("knows_the_seed", (ELSEWHERE, STREAMS_RACE, *KEPT), family="turned"),
     Cheat("reads_reference", (WRONG, STREAMS_RACE, *KEPT), family="turned", untrusted=True),
     Cheat("reads_state", (WRONG, STREAMS_RACE, *KEPT), family="turned", untrusted=True),
     Cheat("accepts_everything", (WRONG,), family="turned", untrusted=True),
