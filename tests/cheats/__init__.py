@@ -97,6 +97,16 @@ def means(name: str, tolerance: Relative) -> ww.Family:
     )
 
 
+SUMMED = ww.Family(
+    "summed",
+    sizes=("n",),
+    arrays=lambda n: {"x": ww.In(n, "int32", low=-1000, high=1000), "y": ww.Out(1, "int32")},
+    reference=lambda x: np.array([x.sum()], np.int32),
+    exact=True,
+    tests=TESTS,
+    benchmarks=shapes("summed"),
+    variants=tuple(map(kernel, kernels_of("summed"))),
+)
 TURNED = ww.Family(
     "turned",
     sizes=("n",),
@@ -119,6 +129,7 @@ CHEATING = (
     means("mean", ww.relative(1e-5)),
     means("loose", ww.relative(0.9)),
     means("around_zero", ww.relative(1e-3, absolute=2)),
+    SUMMED,
     TURNED,
 )
 FAMILIES = (*CHEATING, *honest.FAMILIES)

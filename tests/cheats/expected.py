@@ -7,12 +7,12 @@ from dataclasses import KW_ONLY, dataclass
 # What is said where ...
 OTHER_INPUTS = "of the other inputs"  # ... a result is the right one of inputs that came before
 ALREADY_THERE = "already there"  # ... a launch is quicker where nothing was refreshed before it
-UNSEEN = "has not seen"  # ... a launch is slower on inputs that were never there
+UNSEEN = "has not seen"  # ... a launch is slower, or wrong, on inputs that were never there
 RESET = "as after loading"  # ... it is slower where variables have their first values
 NOT_WRITTEN = "still hold the poison"
 WRONG = "is wrong in"
 LATE = "wrong after the launches that were timed"
-ELSEWHERE = "another stream"
+ELSEWHERE = "another stream"  # also one that is waited for
 STREAMS_RACE = "race between streams"  # reading its input at once, where nothing orders that after the write
 UNSET = "uninitialised memory"
 OUT_OF_BOUNDS = "out of bounds"
@@ -28,8 +28,8 @@ STALE = (NOT_WRITTEN, *KEPT)  # nothing is computed
 GAIN, GAIN_ON_GPU = 0.4, 0.8  # shares of the time of the work, below which a figure is not that of the work
 # Shapes that are timed: for the software device, and for a GPU.
 ROWS = (4000, 500_000)
-SIZES = {"turned": (8, 8000), **dict.fromkeys(("window", "mean", "fixed", "loose", "around_zero"), ROWS)}
-INTEGERS = ("window", "fixed", "turned")
+SIZES = {"turned": (8, 8000), **dict.fromkeys(("window", "mean", "summed", "fixed", "loose", "around_zero"), ROWS)}
+INTEGERS = ("window", "summed", "fixed", "turned")
 ODD_FAMILIES = ("fixed", "loose", "around_zero")  # declarations that are refused
 
 
@@ -98,6 +98,7 @@ KERNELS = (
     Cheat("not_a_number", ("= nan, expected",), family="mean"),
     Cheat("constant", (TOO_LOOSE,), family="loose"),
     Cheat("zero", (TOO_LOOSE,), family="around_zero"),
+    Cheat("knows_sums", (UNSEEN, WRONG), family="summed"),
     Cheat("knows_its_inputs", ("seed", "draw"), family="fixed", untrusted=True),
 )
 AT_ONCE = "the software device runs at once what is queued, on whatever stream"

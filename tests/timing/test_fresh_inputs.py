@@ -16,7 +16,7 @@ from warpwatch.devices.foreign.secret_random import SecretRandom
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import GuardedArray, NoFigure
 from warpwatch.devices.worker import Worker, gpu
-from warpwatch.timing.fresh_inputs import FreshInputs
+from warpwatch.timing.fresh_inputs import PIECE, FreshInputs
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 WRITES = 5
@@ -45,6 +45,15 @@ def test_no_two_launches_have_the_same_inputs_and_the_reference_knows_each(softw
     for i, first in enumerate(there):
         for second in there[i + 1 :]:
             assert np.mean(first["A"] == second["A"]) < 0.01
+
+
+def test_large_inputs_are_no_long_parts_of_earlier_ones(software: Worker) -> None:
+    there, _ = software.call(written, find_case(FAMILIES, "copy-memcpy-vendor-1048576-float32"))
+    far = PIECE // 4  # elements, so that both of a pair are never of one piece
+    pairs = [
+        {*zip(flat[:-far].tolist(), flat[far:].tolist(), strict=True)} for flat in (each["A"] for each in there[:2])
+    ]
+    assert len(pairs[0] & pairs[1]) < 0.001 * len(pairs[0])  # some by chance
 
 
 class Written:

@@ -145,7 +145,7 @@ class CandidateSamples:
         self._sets: list[Set] = []
         self._slopes: list[float] = []
         self._alone: list[float] = []  # seconds of goes with one launch
-        self._idle: list[float] = []  # and with none
+        self._idle: list[float] = []  # and with none, as long as these took before anything was imported
         self._candidates.release()
         self._fresh = FreshInputs(self._device, case, self._rng)
         try:
@@ -179,7 +179,7 @@ class CandidateSamples:
 
     def sample(self) -> float:
         """Take a sample, in seconds. Raises WrongResult or DeviceError."""
-        self._idle.append(self.go(0))
+        self.go(0)
         self._slopes.append(measured_slope(self._counts, self.go, self._rng, PASSES))
         return max(launch_seconds(), round(self._slopes[-1], 10))  # what is shorter was disturbed
 
@@ -258,9 +258,11 @@ class CandidateSamples:
         self._pieces = self._choose_pieces()
         begin = time.perf_counter_ns()
         with naming(self.case):
-            self._candidates.go(count)
+            answered = self._candidates.go(count)
         self._digested_pieces = digests(self._device, self._pieces)
         seconds = 1e-9 * (time.perf_counter_ns() - begin)
+        if not count:
+            self._idle.append(seconds - max(0.0, answered - self._candidates.idle_seconds))
         self._digested = results = self._digests_of_results()
         for each, result in zip(sets, results, strict=False):
             is_known = result in self._results

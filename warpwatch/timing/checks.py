@@ -119,7 +119,7 @@ def other_bits(loaded: Loaded) -> WrongResult:
         if found := difference(first, launch_once(loaded)):
             break
     said = f": {found}" if found else ", and not in the next launches"
-    return WrongResult.of(judged(loaded.case, f"bits differ between two samples{said}", _again(loaded.case))[0])
+    return WrongResult.of(judged(loaded.case, f"bits differ between two samples{said}", again_on(loaded.case))[0])
 
 
 def check_fresh_launch(loaded: Loaded, shared: Shared) -> None:
@@ -171,10 +171,11 @@ def _wrong_lines(case: Case, got: Array, of_host: bool) -> list[str]:
     if got.shape != wanted.shape:
         return [f"{case.id} printed {len(got):,} lines, not {len(wanted):,}"]
     mismatch = compare(got, wanted, 0.0)
-    return [explain(case, LINE, mismatch, _again(case))] if mismatch else []
+    return [explain(case, LINE, mismatch, again_on(case))] if mismatch else []
 
 
-def _again(case: Case, seed: int | None = None) -> str:
+def again_on(case: Case, seed: int | None = None) -> str:
+    """Return the command that repeats a case, on inputs of a seed where one is given."""
     if is_drawn_by_run():  # the command would import the declarations
         return f'pytest "bench::bench_kernel[{case.id}]" --untrusted'
     return f"python -m warpwatch run {case.id}" + ("" if seed is None else f" --seed {seed}")
@@ -186,7 +187,7 @@ def mismatches(loaded: Loaded, shared: Shared, copy: int) -> list[str]:
     results = {array.name: array.read_sample(given.rows) for array in loaded.results}
     wrong = compare_all(results, _right(case, given), given.rows).items()
     notes = [*loaded.notes, *filter(None, [note_on(case, results, given.rows)] if wrong else [])]
-    again = _again(case, given.seed)
+    again = again_on(case, given.seed)
     problems: list[str] = [explain(case, name, each, again, notes=notes) for name, each in wrong]
     others = (other for other in shared.sets if other is not given)
     if problems and any(not compare_all(results, _right(case, other), other.rows) for other in others):

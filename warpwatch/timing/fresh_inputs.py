@@ -1,34 +1,69 @@
 """Inputs that differ in every launch, for calls that are not trusted: no result can be kept by the value of its inputs.
 
 Small inputs, and those of a family's own ``draw``, are drawn anew for each launch. Of large ones, which take longer to
-draw than to use, two draws lie in the GPU's memory: the end of one and the begin of another make new inputs, whose
-elements are as random as before, and differ in nearly every place.
+draw than to use, two draws lie in the GPU's memory. New inputs are put together of pieces of 32 bytes, each from a
+place in either draw that a secret seed chooses: as random as before, and different in nearly every place. How often
+each piece is there differs too, so that sums of earlier inputs are of no use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.launches import Launch
+from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
 from warpwatch.devices.gpu import Device
-from warpwatch.devices.machine import GuardedArray, NoFigure
+from warpwatch.devices.machine import Function, GuardedArray, NoFigure
 from warpwatch.devices.references import drawn
 
+PIECE = 32  # bytes, as in fresh_inputs.cu
+STEP = 0x9E3779B97F4A7C15  # between the numbers that are mixed
+WHOLE = Launch((1024, 1, 1), (256, 1, 1))
 DRAWN_BYTES = 2**20  # of all inputs: more are put together on the GPU
 TRIES = 8  # draws until one has the case's shapes
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Origin of inputs: a seed, or for each array the number of the draw that it begins with, and where that is cut."""
+    """Origin of inputs: a seed, or for each array one by which pieces of two draws are chosen."""
 
     seed: int = 0
-    cuts: Mapping[str, tuple[int, int]] | None = None
+    chosen: Mapping[str, int] | None = None
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(device: Device) -> Function:
+    """Return the kernel of fresh_inputs.cu."""
+    image = compile_file(Path(__file__).with_name("fresh_inputs.cu"), {}, device.info.timing_target)
+    return device.load(image.path, "choose")
+
+
+def _chosen(draws: Sequence[Array], seed: int) -> Array:
+    """Return the array that fresh_inputs.cu makes of two draws."""
+    one = draws[0]
+    pieces, whole = -(-one.nbytes // PIECE), one.nbytes // PIECE
+    x = np.uint64(seed) + np.uint64(STEP) * np.arange(1, pieces + 1, dtype=np.uint64)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    places = ((x >> np.uint64(1)) % np.uint64(max(1, whole))).astype(np.int64)
+    is_other = (x & np.uint64(1)).astype(bool)
+    rows = []
+    for draw in draws:
+        flat = np.ascontiguousarray(draw).reshape(-1).view(np.uint8)
+        rows.append(np.resize(flat, PIECE * max(1, whole)).reshape(-1, PIECE))
+    made = rows[0][places]
+    made[is_other] = rows[1][places[is_other]]
+    joined: Array = made.reshape(-1)[: one.nbytes].view(one.dtype).reshape(one.shape)
+    return joined
 
 
 class FreshInputs:
@@ -57,27 +92,18 @@ class FreshInputs:
             for name, values in self.host(recipe).items():
                 arrays[name].write(values)
             return recipe
-        cuts = {
-            name: (self._rng.randrange(2), self._rng.randrange(max(1, array.nbytes // array.dtype.itemsize)))
-            for name, array in self._sources[0].items()
-        }
-        for name, (first, cut) in cuts.items():
-            begin, end = (self._sources[which][name] for which in (first, 1 - first))
-            skipped, to = cut * begin.dtype.itemsize, arrays[name].address
-            self._device.copy(to, begin.address + skipped, begin.nbytes - skipped)
-            if skipped:
-                self._device.copy(to + begin.nbytes - skipped, end.address, skipped)
-        return Recipe(cuts=cuts)
+        chosen = {name: self._rng.getrandbits(SEED_BITS) for name in self._sources[0]}
+        for name, seed in chosen.items():
+            one, other = (source[name] for source in self._sources)
+            addresses = (np.uint64(each) for each in (arrays[name].address, one.address, other.address))
+            self._device.launcher(_loaded(self._device), WHOLE, (*addresses, np.uint64(one.nbytes), np.uint64(seed)))()
+        return Recipe(chosen=chosen)
 
     def host(self, recipe: Recipe) -> Mapping[str, Array]:
         """Return the inputs of a recipe in the host's memory."""
-        if recipe.cuts is None:
+        if recipe.chosen is None:
             return self._drawn(recipe.seed)
-        joined: dict[str, Array] = {}
-        for name, (first, cut) in recipe.cuts.items():
-            begin, end = (self._draws[which][name].reshape(-1) for which in (first, 1 - first))
-            joined[name] = np.concatenate([begin[cut:], end[:cut]]).reshape(self._draws[0][name].shape)
-        return joined
+        return {name: _chosen([draw[name] for draw in self._draws], seed) for name, seed in recipe.chosen.items()}
 
     def free(self) -> None:
         """Give the memory of the GPU back."""

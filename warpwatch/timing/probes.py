@@ -5,7 +5,7 @@ two, in variables of its module or in memory that is nobody's, or return early w
 few launches are timed in other ways, and may not differ clearly in time from the samples:
 
 - again: the same inputs as in the launch before, whose results are left where they are;
-- unseen: values that no launch has had before;
+- unseen: values that no launch has had before, of which those of one launch have right results to compare with;
 - reset: variables of the module have the values that they had after loading.
 
 One more launch has the inputs of another copy of the arrays: a result that belongs to the place is wrong then. A time
@@ -15,21 +15,25 @@ below what it takes to read the inputs from memory is not a result either.
 from __future__ import annotations
 
 import functools
+import itertools
 import secrets
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
+from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import GuardedArray, in_order
-from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.mismatch import RightElsewhere, WrongResult, compare_all, explain
 from warpwatch.devices.references import drawn
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
-from warpwatch.timing.checks import check_sample, fingerprint, mismatches, raise_all
-from warpwatch.timing.inputs import Shared, digests_of
+from warpwatch.timing.checks import again_on, check_sample, fingerprint, mismatches, raise_all
+from warpwatch.timing.inputs import Material, Shared, compared_rows, digests_of
 from warpwatch.timing.timer import GpuTimer
 
 USUAL, UNSEEN = "usual", "unseen"
@@ -39,6 +43,7 @@ LONG_SECONDS = 1e-3  # of a kernel from which on one launch in each way is enoug
 # are those of the software device.
 CLEARLY, CLEARLY_ON_HOST = 0.8, 0.5
 LEAST_ON_HOST = 2e-4  # seconds by which times of the host differ at least: its caches alone are a few dozen µs
+SLACK = 2  # on the tolerance of inputs that are drawn anew in each run: what is not computed is further away
 DRAWN_BYTES = 2**16  # of inputs, up to which new ones are drawn; the values of larger ones change their places
 KEEPS = "it keeps results from launch to launch: compute them in each"
 # What is said of a kernel by the way that differs.
@@ -58,10 +63,12 @@ def check_work(
     It ends as soon as none differs. ``usual``: the median of samples, in seconds; None where it is not known. ``last``:
     the copy whose usual launch was the last one of all, if it is known.
     """
-    clearly, fewest = (CLEARLY, FEWEST_ROUNDS) if gpu().info.has_gpu_clock else (CLEARLY_ON_HOST, FEWEST_ROUNDS)
-    ways, least = _ways(copies, shared, timer), 0.0 if gpu().info.has_gpu_clock else LEAST_ON_HOST
+    has_gpu_clock = gpu().info.has_gpu_clock
+    clearly, least = (CLEARLY, 0.0) if has_gpu_clock else (CLEARLY_ON_HOST, LEAST_ON_HOST)
+    is_long = usual is not None and usual > LONG_SECONDS
+    ways = _ways(copies, shared, timer, proved=0 if is_long else secrets.randbelow(FEWEST_ROUNDS))
     times: Timed = {name: [] for name in ways}
-    if usual is not None and usual > LONG_SECONDS and last:
+    if usual is not None and is_long and last:
         times = {**times, USUAL: [usual], "again": [timer.sample(last.start, last.restore)]}
         others = [name for name, seconds in times.items() if not seconds]
         if not _problem(times | {name: [ways[name]()] for name in others}, clearly, least):
@@ -75,7 +82,7 @@ def check_work(
             if name != UNSEEN:
                 check_sample(copies[0], shared, 0)
         problem = _problem({**times, USUAL: [*times[USUAL], usual or times[USUAL][0]]}, clearly, least)
-        if number >= fewest and not problem:
+        if number >= FEWEST_ROUNDS and not problem:
             return
     raise WrongResult(f"{copies[0].case.id} {problem}")
 
@@ -118,19 +125,26 @@ def _launch(loaded: Loaded, timer: GpuTimer) -> float:
     return timer.sample(loaded.start, in_order((loaded.poison, loaded.restore)))
 
 
-def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> dict[str, Callable[[], float]]:
-    """Return the ways to launch a case, each of which returns its seconds; "again" comes directly after the usual."""
+def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer, proved: int) -> dict[str, Callable[[], float]]:
+    """Return the ways to launch a case, each of which returns its seconds; "again" comes directly after the usual.
+
+    ``proved``: the number, from 0 on, of the launch on unseen values whose result is compared.
+    """
     first, last = copies[0], copies[-1]
     ways: dict[str, Callable[[], float]] = {
         USUAL: lambda: _launch(first, timer),
         "again": lambda: timer.sample(first.start, first.restore),
     }
     if renew := _renewing(copies, len(shared.sets), timer):
+        rounds = itertools.count()
 
         def on_new_values() -> float:
-            undo = renew()
+            unseen = shared.unseen if next(rounds) == proved else None
+            undo = renew(unseen.inputs if unseen else None)
             last.take_inputs()
             seconds = _launch(last, timer)
+            if unseen:
+                _prove(last, unseen)
             undo()
             last.take_inputs()
             return seconds
@@ -141,22 +155,40 @@ def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> dict[str
     return ways
 
 
-def _renewing(copies: Sequence[Loaded], sets: int, timer: GpuTimer) -> Callable[[], Callable[[], None]] | None:
+def _prove(loaded: Loaded, unseen: Material) -> None:
+    """Compare the results of a launch on inputs that no sample has. Raises WrongResult."""
+    case, rows = loaded.case, compared_rows(loaded.case)
+    assert unseen.right is not None
+    right = unseen.right
+    if not isinstance(right, RightElsewhere):
+        right = {name: replace(each, bound=SLACK * each.bound) for name, each in right.items()}
+    wrong = compare_all({array.name: array.read_sample(rows) for array in loaded.results}, right, rows)
+    again = again_on(case, unseen.seed)
+    problems = [explain(case, name, mismatch, again) for name, mismatch in wrong.items()]
+    raise_all(problems, f"{case.id} is right on the inputs of its samples, and wrong on inputs that it has not seen")
+
+
+Renew: TypeAlias = Callable[[Mapping[str, Array] | None], Callable[[], None]]
+
+
+def _renewing(copies: Sequence[Loaded], sets: int, timer: GpuTimer) -> Renew | None:
     """Return a function that gives the last copy values which no launch has had, and returns one that undoes it.
 
-    None where there is nothing to draw, where a draw chooses the shapes, and where drawn inputs are large.
+    It takes the values, where they are made already. None where there is nothing to draw, where a draw chooses the
+    shapes, and where drawn inputs are large.
     """
     case, last = copies[-1].case, copies[-1].inputs
     size = sum(array.nbytes for array in last)
     if not size or any(array.is_drawn for array in case.inputs):
         return None
     if len(copies) <= sets:
-        return None if case.family.draw else functools.partial(_exchange, last, timer)
+        return None if case.family.draw else lambda _: _exchange(last, timer)
     same = copies[-1 - sets].inputs  # as the last copy's
 
-    def renew() -> Callable[[], None]:
-        if case.family.draw or size <= DRAWN_BYTES:
+    def renew(values: Mapping[str, Array] | None) -> Callable[[], None]:
+        if values is None and (case.family.draw or size <= DRAWN_BYTES):
             values = drawn(case, secrets.randbits(32))
+        if values is not None:
             for array in last:
                 array.write(values[array.name])
         else:

@@ -271,6 +271,11 @@ def test_one_go_that_was_disturbed_moves_no_slope() -> None:
     assert slope({1: [3.0, 3.1, 90.0], 8: [10.1, 10.0, 0.0]}) == pytest.approx(6.9 / 7)
 
 
+def test_waiting_in_goes_of_few_launches_and_of_none_gains_nothing(worker: Worker, project: Project) -> None:
+    with pytest.raises(NoFigure, match=r"no figure: a launch alone takes .* and each one more"):
+        timed(worker, project, "evens_out", "waits")
+
+
 @pytest.mark.parametrize(
     ("way", "said"),
     [

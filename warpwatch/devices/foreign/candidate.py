@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -31,6 +32,7 @@ from warpwatch.devices.references import drawn
 PAGE_BYTES = 2**21  # of a GPU's memory, which a handle opens whole
 PREPARE_SECONDS = 120.0  # for imports and preparation, which may compile
 GO_SECONDS = 5.0  # beyond the launch limit
+IDLE_GOES = 11  # whose median is the time of a go without a launch
 MOST_SHOWN = 4000  # characters of an error
 CONFINED = functools.partial(Confined, shares_memory=True)
 CLOSED = "--untrusted runs calls in a process of their own on the same GPU"
@@ -74,6 +76,7 @@ class Candidates:
         self._outside: Outside | None = None  # what it ran after its first call
         self._variant: object = None  # whose calls the process has imported
         self._has_memory = False
+        self.idle_seconds = 0.0  # of a go without a launch, before the process has imported what is not trusted
         self._mirrors: list[Mirror] = []
         self._allocated: set[int] = set()
         self._random = SecretRandom()
@@ -160,6 +163,7 @@ class Candidates:
         except DeviceError as error:
             cure = "which nvidia-smi -c DEFAULT allows where the compute mode is exclusive"
             raise DeviceError(f"{error}: {CLOSED}, {cure}") from None
+        self.idle_seconds = statistics.median(self.go(0) for _ in range(IDLE_GOES))
         self._ask(PREPARE_SECONDS, "load")
         self._variant = key
 
