@@ -139,7 +139,7 @@ def test_the_tests_find_most_kernels_and_accuse_no_honest_one(folder: Path) -> N
 
 @pytest.mark.parametrize("alone", parameters(*(c for c in CHEATS if c.untrusted)))
 def test_a_call_that_changes_its_process_gains_nothing(alone: Cheat, tmp_path: Path) -> None:
-    more = "--benchmark-min-rounds=100"  # of launches that take 40 µs
+    more = "--benchmark-min-rounds=30"
     outcomes = run_alone(start_pytest, write_project(tmp_path), alone, False, *SOFTWARE, more, *UNTRUSTED)
     assert_gains_nothing(alone, outcomes, on_gpu=False, judged_apart=bool(UNTRUSTED))
     assert outcomes[own_work(alone, False)].message == ""

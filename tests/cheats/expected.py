@@ -28,7 +28,7 @@ STALE = (NOT_WRITTEN, *KEPT)  # nothing is computed
 GAIN, GAIN_ON_GPU = 0.4, 0.8  # shares of the time of the work, below which a figure is not that of the work
 # Shapes that are timed: for the software device, and for a GPU.
 ROWS = (4000, 500_000)
-SIZES = {"turned": (8, 8000), **dict.fromkeys(("window", "mean", "summed", "fixed", "loose", "around_zero"), ROWS)}
+SIZES = {"turned": (2000, 8000), **dict.fromkeys(("window", "mean", "summed", "fixed", "loose", "around_zero"), ROWS)}
 INTEGERS = ("window", "summed", "fixed", "turned")
 ODD_FAMILIES = ("fixed", "loose", "around_zero")  # declarations that are refused
 

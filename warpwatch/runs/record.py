@@ -109,6 +109,7 @@ class Facts:
     explanation: Text = ""  # in runs of version 0: the likely cause of that verdict
     again: tuple[Samples, ...] = ()  # samples of further processes, where the case was measured again
     local_bytes: Count = 0
+    threads: Count = 0  # that a block may have at most
     occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
     operations: Count = 0
     bytes: Count = 0

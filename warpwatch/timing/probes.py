@@ -139,7 +139,7 @@ def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer, proved: int
         rounds = itertools.count()
 
         def on_new_values() -> float:
-            unseen = shared.unseen if next(rounds) == proved else None
+            unseen = shared.unseen if next(rounds) == proved and len(copies) > len(shared.sets) else None
             undo = renew(unseen.inputs if unseen else None)
             last.take_inputs()
             seconds = _launch(last, timer)
