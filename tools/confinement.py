@@ -2,7 +2,7 @@
 
 Prints what a process that shares no GPU memory and one that does are not kept from here, and then a table: for each set
 of namespaces that a process may stay in, whether CUDA starts in it, and whether it opens memory of this process by
-``cuIpcOpenMemHandle`` and by a file descriptor (``cuMemImportFromShareableHandle``). Without a GPU there is no table.
+``cuIpcOpenMemHandle`` and by a file descriptor (``cuMemImportFromShareableHandle``). Without a GPU it prints no table.
 """
 
 from __future__ import annotations

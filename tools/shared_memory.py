@@ -25,7 +25,7 @@ class Driver:
     """The driver's functions, each of which raises RuntimeError where it fails."""
 
     def __init__(self) -> None:
-        """Start CUDA on the first GPU. Raises OSError where there is no driver."""
+        """Start CUDA on the first GPU. Raises OSError if no driver is installed."""
         self._library = ctypes.CDLL("libcuda.so.1")
         self._library.cuIpcOpenMemHandle_v2.argtypes = [ctypes.c_void_p, Handle, ctypes.c_uint]
         context = ctypes.c_void_p()

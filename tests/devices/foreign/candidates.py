@@ -233,7 +233,7 @@ def forks(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
 
 @way(1037)
 def early(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
-    """Says that it is done before it begins."""
+    """Reports the end of its work before the work begins."""
 
     def queue() -> None:
         for number in range(40):
@@ -246,7 +246,7 @@ def early(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
 
 @way(1038)
 def answers_next(A: ww.DeviceArray, B: ww.DeviceArray, stream: int) -> ww.Queue:
-    """Says that it is done, by the number of the question, before it begins."""
+    """Reports the end of its work, with the number of the question, before the work begins."""
 
     def queue() -> None:
         frame = next(f.frame for f in inspect.stack() if f.function == "serve")
