@@ -1,4 +1,4 @@
-"""Calls the CUDA driver where PyCUDA has no binding: clusters, graphs, events, settings, memory of two processes.
+"""Calls the CUDA driver directly for clusters, graphs, context events, settings and shared memory, which PyCUDA lacks.
 
 PyCUDA does not give the handles of its functions away either, so the module is loaded once more, in the same context.
 """

@@ -8,7 +8,7 @@ What every go costs, however many launches it has, is no part of a slope, and no
 early: what is digested later must be the same.
 
 A slope cannot be shorter than the host takes to launch. Where it is no longer than that of an empty kernel, which this
-process launches from Python in the same way, there is no figure.
+process launches from Python in the same way, the case gets no figure.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ def make_cgroup() -> Path | str:
         return error.strerror or "not allowed"
     if not (folder / "cgroup.kill").exists():
         folder.rmdir()
-        return "its kernel has no cgroup.kill (Linux 5.14)"
+        return "this kernel lacks cgroup.kill, which Linux 5.14 added"
     return folder
 
 

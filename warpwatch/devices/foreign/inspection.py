@@ -2,7 +2,7 @@
 
 ``Inside`` is part of that process, and so may be lied to by code that means to; it names what careless code and plain
 cheats change. ``Outside`` belongs to a process that is trusted, and reads /proc, where the other one cannot write. Both
-compare with what was there before, so that libraries' own threads and files are no finding.
+compare with what was there before, so libraries' own threads and files are not reported.
 """
 
 from __future__ import annotations
