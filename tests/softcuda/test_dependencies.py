@@ -469,6 +469,17 @@ def test_the_files_of_a_build_are_known_once_it_was_compiled(project: Project) -
     assert files_of(source, project.root) == {source, project.root / "k" / "part.h"}
 
 
+def test_the_files_of_a_build_are_none_of_the_softcuda_that_compiled_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+    other = tmp_path / "other" / "softcuda"  # such as that of another checkout, which the environment names
+    shutil.copytree(compiler.ENGINE / "softcuda", other, ignore=shutil.ignore_patterns("__pycache__"))
+    project = Project(tmp_path, Target("sm_90", str(other / "compiling" / "nvcc")))
+    project.compile(TWO)
+    assert files_of(source := project.root / "k" / "scale.cu", project.root) == {source}
+
+
 @pytest.mark.once
 def test_messages_hold_nothing_of_what_compilers_say_of_their_folders(project: Project) -> None:
     with pytest.raises(CompileError) as caught:

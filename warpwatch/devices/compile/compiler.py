@@ -272,7 +272,7 @@ def compile_bytes(
             ended = f"the compiler was ended by {signal.Signals(-code).name}\n" if code < 0 else ""
             shown = shlex.join([program, *command])
             raise CompileError(f"{source} does not compile\n{ended}{without_noise(output)}\n{shown}")
-        contents, place = (folder / "made").read_bytes(), _place(compiler, source, root, folder, project)
+        contents, place = (folder / "made").read_bytes(), _place(compiler, source, root, folder, project, output)
         reader, main = "g++" if compiler.is_softcuda else compiler.program, "" if project else str(source)
         try:
             return contents, observation.dependencies(output, place, reader, flags, main)
@@ -281,8 +281,10 @@ def compile_bytes(
             return contents, None
 
 
-def _place(compiler: Compiler, source: Path, root: Path, folder: Path, project: Path | None) -> Place:
+def _place(compiler: Compiler, source: Path, root: Path, folder: Path, project: Path | None, output: str) -> Place:
     """Return where the files of a compilation lie. ``folder``: of the compiler's temporary files."""
+    # The softcuda that compiles need not be the one beside this package.
+    covering = re.search(r"^ (/.*/softcuda)/include$", output, re.MULTILINE) if compiler.is_softcuda else None
     toolkit, whole, renamed = folder / "toolkit", root / source, {}
     if toolkit.exists():
         renamed[f"{toolkit}/"] = f"{toolkit.readlink()}/"
@@ -293,7 +295,7 @@ def _place(compiler: Compiler, source: Path, root: Path, folder: Path, project: 
         temporary=[folder, whole.parent] if project else [folder],
         generated=str(source) if project else "",
         renamed=renamed,
-        covered=str(ENGINE / "softcuda") if compiler.is_softcuda else "",
+        covered=covering[1] if covering else "",
     )
 
 
