@@ -23,8 +23,9 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.other_kernel import key
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.revision.commit import compile_other_kernels
 from warpwatch.timing.measurement import Again, Measured
 from warpwatch.timing.side_by_side import Delay

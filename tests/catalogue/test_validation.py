@@ -23,9 +23,10 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import Target, compile_file
 from warpwatch.devices.compile.symbols import entries
 from warpwatch.devices.host import Host
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import Worker, describe_device
 
 
 def test_this_suite_is_declared_without_a_mistake() -> None:

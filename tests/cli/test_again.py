@@ -13,8 +13,9 @@ from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.fixtures import assert_right
 
 CASE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")

@@ -22,7 +22,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.compare import apart
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.worker import Kernel
+from warpwatch.devices.kernel import Kernel
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Measured
 from warpwatch.timing.side_by_side import OtherSideFailed, Plan

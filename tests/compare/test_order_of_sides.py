@@ -9,8 +9,8 @@ from typing import Any, cast
 from tests.project import PROJECT
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.pairs import Pair
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.worker import Kernel
 from warpwatch.timing.measurement import Measured
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.side_by_side import Plan

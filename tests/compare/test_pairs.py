@@ -17,8 +17,9 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare import pairs
 from warpwatch.compare.pairs import Pair, PairComparison, open_spares, start_spares
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.devices.worker import Worker
 from warpwatch.timing import measurement, sampling
 from warpwatch.timing.measurement import Again, Measured
 from warpwatch.timing.nvml import Clock

@@ -23,11 +23,12 @@ from warpwatch.catalogue.validation import problems
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import POISON, DeviceError
 from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import launch_once, load, run_several, upload
-from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
+from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing import sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import digests_of

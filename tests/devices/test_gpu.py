@@ -23,11 +23,12 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo, Limits
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError, Resources, pack
 from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import Outcome
-from warpwatch.devices.worker import Kernel, Worker, describe_device, gpu
+from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.plugin.options import value_of
 from warpwatch.timing import inputs, sampling
 from warpwatch.timing.timer import ClockStamps, GpuTimer

@@ -18,9 +18,10 @@ from warpwatch.cli import run
 from warpwatch.devices import host_memory
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
-from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.devices.worker import Worker
 from warpwatch.plugin import fixtures
 from warpwatch.timing.inputs import Shared
 

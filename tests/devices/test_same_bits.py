@@ -26,9 +26,10 @@ from warpwatch.devices import same_bits
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.evaluate import judged
 from warpwatch.devices.host import Host
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.runner import Outcome, launch_once, load, upload
 from warpwatch.devices.same_bits import Repeated, Watch, between_processes, difference
-from warpwatch.devices.worker import Kernel, Worker, gpu
+from warpwatch.devices.worker import Worker, gpu
 from warpwatch.runs.identity import Difference
 from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_run
 from warpwatch.timing.measurement import Measured

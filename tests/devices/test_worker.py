@@ -27,10 +27,11 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
 from warpwatch.devices.transfer import send
-from warpwatch.devices.worker import CLEAN_UP_SECONDS, Kernel, Worker, describe_device, launch
+from warpwatch.devices.worker import CLEAN_UP_SECONDS, Worker, describe_device, launch
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 

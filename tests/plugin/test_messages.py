@@ -19,7 +19,8 @@ from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.devices.kernel import Kernel
+from warpwatch.devices.worker import Worker
 from warpwatch.plugin.fixtures import Check
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")

@@ -30,7 +30,7 @@ from warpwatch.cli.baseline_promote import promote
 from warpwatch.compare import saved_self_check as selfcheck
 from warpwatch.compare.reference import difference, find_runs
 from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison
-from warpwatch.devices.worker import Kernel
+from warpwatch.devices.kernel import Kernel
 from warpwatch.report import ladder
 from warpwatch.report import tables as report
 from warpwatch.report.site.material import Material

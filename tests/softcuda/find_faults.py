@@ -36,9 +36,10 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compile.compiler import Image, compile_file
 from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import run_several
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.fixtures import assert_right
 
 FOLDER = ROOT / "tests" / "softcuda" / "bad_kernels"

@@ -26,9 +26,10 @@ from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import Worker, describe_device
 
 LAUNCH_SECONDS = 1.0  # a kernel may run so long
 

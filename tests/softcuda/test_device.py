@@ -23,7 +23,8 @@ from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_file
 from warpwatch.devices.gpu import Settings
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.kernel import Kernel
+from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.timing import sampling
 
 NAIVE = find_case(FAMILIES, "matmul-naive-16x16-33x37x41-float32")

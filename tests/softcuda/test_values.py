@@ -15,9 +15,10 @@ from tests.softcuda.device import Device
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.gpu import Settings
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
-from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.devices.worker import Worker
 
 ENTRY = 'extern "C" __global__ void'
 

@@ -14,7 +14,7 @@ import pytest
 
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.worker import Kernel
+from warpwatch.devices.kernel import Kernel
 from warpwatch.timing import measurement, observers, sampling
 from warpwatch.timing.measurement import MOST_ROUNDS, PILOT_SAMPLES, Budget, Measured, prepare
 from warpwatch.timing.stopping import FEWEST, of_samples

@@ -12,7 +12,7 @@ from kernels import FAMILIES
 from tests.project import BASELINES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.gpu import Device
-from warpwatch.devices.worker import Kernel
+from warpwatch.devices.kernel import Kernel
 from warpwatch.plugin.benchmark import how_times_are_read
 from warpwatch.report.ladder import add_shares, tables
 from warpwatch.report.tables import kernel_times, medians

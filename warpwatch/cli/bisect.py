@@ -28,9 +28,10 @@ from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.foreign_text import shortened
 from warpwatch.devices.gpu import NoDevice, Settings
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.explain.explanation import code_of, explain
 from warpwatch.report.document import BisectionEntry, CommitEntry, SlowerRange, Step, cause_of, comparison_of
 from warpwatch.report.tables import line

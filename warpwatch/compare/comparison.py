@@ -12,8 +12,8 @@ from typing import Any
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.devices.compile.compiler import Image, Target
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.devices.worker import Kernel
 from warpwatch.runs.explained import Explained
 from warpwatch.runs.identity import Difference
 from warpwatch.timing.measurement import Again, Budget, Measured

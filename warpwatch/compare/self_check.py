@@ -31,10 +31,10 @@ from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, Checked, CheckedCase, table
 from warpwatch.devices.compile.compiler import CompileError, Image, Target, private_folder
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
-from warpwatch.devices.worker import Kernel
 from warpwatch.revision import declarations
 from warpwatch.revision.commit import compile_other_kernels, other_kernel_of
 from warpwatch.revision.declared import DeclaredCase

@@ -15,7 +15,7 @@ from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed
 from warpwatch.compare.doubts import SAME_CODE, change_of_work, disturbance
 from warpwatch.compare.reference import on_gpu
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
-from warpwatch.devices.worker import Kernel
+from warpwatch.devices.kernel import Kernel
 from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.record import Facts, RunRecord, typed

@@ -17,10 +17,10 @@ from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed, load_in_background
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
-from warpwatch.devices.worker import Kernel
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.identity import difference, incomparable
 from warpwatch.timing.measurement import Again, Budget, Measured

@@ -29,10 +29,11 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.evaluate import judged
 from warpwatch.devices.gpu import Device, NoDevice
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.placement import PLAIN, Placement
-from warpwatch.devices.worker import Kernel, Worker, call_missing
+from warpwatch.devices.worker import Worker, call_missing
 from warpwatch.plugin import judge
 from warpwatch.plugin.asked import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of

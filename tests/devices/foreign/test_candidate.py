@@ -23,9 +23,10 @@ from warpwatch.devices import driver_calls
 from warpwatch.devices.foreign import candidate
 from warpwatch.devices.foreign.secret_random import SecretRandom
 from warpwatch.devices.gpu import Settings
+from warpwatch.devices.kernel import evaluate_case
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
-from warpwatch.devices.worker import Worker, describe_device, evaluate_case, gpu
+from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing import candidate_samples, sampling
 from warpwatch.timing.candidate_samples import HOW, slope
 
