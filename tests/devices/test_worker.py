@@ -24,6 +24,7 @@ from tests.written import compile_planted
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
+from warpwatch.devices.child import CLEAN_UP_SECONDS, launch
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
@@ -31,7 +32,7 @@ from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.references import expected
 from warpwatch.devices.transfer import send
-from warpwatch.devices.worker import CLEAN_UP_SECONDS, Worker, describe_device, launch
+from warpwatch.devices.worker import Worker, describe_device
 
 CASE = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
@@ -221,7 +222,7 @@ from kernels import FAMILIES
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.catalogue.inputs import exact_inputs
-from warpwatch.devices.worker import Kernel
+from warpwatch.devices.kernel import Kernel
 
 CASE = find_case(FAMILIES, "matmul-naive-16x16-40x33x50-float32")
 

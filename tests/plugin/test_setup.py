@@ -15,11 +15,12 @@ from tests.checkout import Bench
 from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
 from warpwatch.devices import gpus
+from warpwatch.devices.child import BOOT, launch
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import number_of_gpus, why_no_gpu
 from warpwatch.devices.machine import DeviceError
-from warpwatch.devices.worker import BOOT, Worker, launch
+from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import try_device
 
 NEEDS_A_DEVICE = "def test_one(device): pass\n\n\ndef test_two(device): pass\n"

@@ -2,7 +2,7 @@
 
 Kernels of code that is not trusted run in the worker process. It draws inputs there, and gives them to this process,
 which has them computed; it gets results, and answers what is wrong with them. So no right result is in the memory of a
-process, or of a GPU, that a kernel may read. Tests are compared by pytest's process (devices/worker.Kernel.evaluate).
+process, or of a GPU, that a kernel may read. Tests are compared by pytest's process (devices/kernel.Kernel.evaluate).
 """
 
 from __future__ import annotations
