@@ -143,12 +143,12 @@ def test_what_a_call_changes_is_said_and_restored(worker: Worker) -> None:
 def measure_without_events(case: Case) -> dict[str, Any]:
     """In the worker: measure with a driver that has no events of a whole context."""
     device = gpu()
-    device._slack = None
+    device._watch = None
     try:
         with mock.patch.object(driver_calls, "has_context_events", return_value=False):
             return measure(case)
     finally:
-        device._slack = None
+        device._watch = None
 
 
 def test_what_an_old_driver_cannot_show_is_said(worker: Worker) -> None:

@@ -7,10 +7,8 @@ PyCUDA binds to the libcuda.so.1 that it finds at that moment.
 from __future__ import annotations
 
 import functools
-import math
 import os
 import shutil
-import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,12 +32,11 @@ from warpwatch.devices.compile.compiler import NoCompiler, Target, compile_file,
 from warpwatch.devices.compile.symbols import demangled, missing_entry
 from warpwatch.devices.gpus import asked
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, Limits
-from warpwatch.devices.machine import LATE, POISON, DeviceError, Function, GuardedArray, Resources, in_order, pack
+from warpwatch.devices.machine import LATE, POISON, DeviceError, Function, GuardedArray, Resources, pack
 from warpwatch.devices.mismatch import WrongResult
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
-EARLY_SECONDS = 0.002  # that such work may run before a time begins, 20 times as long as a hold lasts
 STRAY_BYTES = 2**16  # of each result that are looked at, so that the look ends before the hold does
 CROWDED_SECONDS = 0.0005  # in which the blocks of a kernel that takes room are all there
 CROWDS = 4  # shares of the multiprocessors that it takes: an eighth to a half
@@ -114,11 +111,7 @@ class Device:
         self._hold = self.load(image.path, "hold")
         self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once for all samples
         self._called: Case | None = None  # whose call is a part of the present sample
-        self._settings: outside.Settings | None = None  # before the first call since ``leave_call``
-        self._threads: Mapping[int, str] = {}  # before the last call was prepared
-        self._aftermath: outside.Aftermath | None = None  # of calls, once there was one, where the driver can
-        self._slack: float | None = None  # once there was a call; see ``_learn_slack``
-        self._looked_at: Callable[[], None] | None = None  # the last call of which it is known what it does outside
+        self._watch: outside.CallWatch | None = None  # once there was a call that runs in this process
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -258,12 +251,8 @@ class Device:
             for array in case.arrays
         }
         given = case.given | arrays | {"stream": int(self._stream.handle)}
-        if self._slack is None:
-            self._aftermath, self._slack = self._learn_aftermath(), self._learn_slack()
-        if self._aftermath:
-            self._aftermath.forget()
-        self._settings = settings = self._settings or outside.Settings(int(self._stream.handle))
-        self._threads = outside.threads()
+        self._watch = self._watch or self._learn()
+        settings = self._watch.begin()
         with self._errors_of_call(f"preparing {case.variant.name}"):
             queue = named_arguments.call(case.variant.call.prepare, given)
             settings.return_to_context()
@@ -280,47 +269,21 @@ class Device:
     @property
     def has_call(self) -> bool:
         """True from the preparation of a call to ``leave_call``."""
-        return self._settings is not None
+        return self._watch is not None and self._watch.settings is not None
 
     def remarks_on_call(self) -> tuple[str, ...]:
-        if not self._settings:
-            return ()
-        changed = ", ".join(self._settings.changed())
-        remarks = [f"its call changes {changed}; restored after it"] * bool(changed)
-        return (*remarks, *[outside.UNSEEN] * (self._aftermath is None or self._slack == math.inf))
+        return self._watch.remarks() if self._watch else ()
 
     def leave_call(self) -> None:
-        if self._settings:
-            self._settings.restore()
-        self._settings = self._looked_at = None
+        if self._watch:
+            self._watch.leave()
 
-    def _learn_aftermath(self) -> outside.Aftermath | None:
-        """Return what finds work of a call that goes on after a sample; None where the driver has no such events."""
-        if not driver_calls.has_context_events():
-            return None
-        aftermath, readings = outside.Aftermath(int(self._stream.handle)), list[float]()
-        for _ in range(1 + outside.READINGS):  # the first one is three times as long (H100)
-            self.time(in_order((self._launch_nothing, aftermath.mark)))
-            readings.append(aftermath.seconds(self._patience))
-        aftermath.learn(readings[1:])
-        return aftermath
-
-    def _learn_slack(self) -> float:
-        """Return the seconds that a launch may take longer where all streams wait for it; infinite if unknown."""
-        if not driver_calls.has_context_events():
-            return math.inf
-        begins = (self._launch_nothing, outside.holding(self._launch_nothing, int(self._stream.handle)))
-        times = [[self.time(begin) or math.inf for _ in range(outside.PAIRS)] for begin in begins]
-        free, held = map(statistics.median, times)
+    def _learn(self) -> outside.CallWatch:
+        """Learn from an empty kernel what to expect of calls."""
         # Without a GPU's clock a time contains what else the machine does.
         least = outside.LEAST_SLACK if self.info.has_gpu_clock else outside.HOST_SLACK
-        return 2 * max(held - free, least) if held < math.inf else math.inf  # a call may launch on several streams
-
-    def _launch_nothing(self) -> None:
-        """Launch a kernel that ends at once."""
-        _, hold, _ = self._hold.handle
-        flags = np.uint64(self._hold_flags.base.get_device_pointer())
-        hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack((flags, np.uint32(0), np.int64(0))))
+        launch_nothing = functools.partial(self._launch_hold, 0, 0)
+        return outside.CallWatch(int(self._stream.handle), self.time, launch_nothing, self._patience, least)
 
     def _has_ended(self, aftermath: outside.Aftermath) -> bool:
         """Tell whether the work of the last launch of a call ended with that of its stream."""
@@ -342,39 +305,8 @@ class Device:
             raise DeviceError(f"{what}: {type(error).__name__}: {error}", self._is_dead()) from None
 
     def strays(self, start: Callable[[], None], written: Sequence[GuardedArray], restore: Callable[[], None]) -> str:
-        if fault := self._held_work(start, written):
-            return fault
-        if start is self._looked_at:  # the rest is looked for once
-            return ""
-        self._looked_at = start
-        return self._outside_work(start, restore)
-
-    def _outside_work(self, start: Callable[[], None], restore: Callable[[], None]) -> str:
-        """Say how a call works before, after or beside its launch; empty where it does not."""
-
-        wait_for_early_work = functools.partial(time.sleep, EARLY_SECONDS)
-
-        def launch() -> None:
-            restore()
-            start()
-            self.finish()
-
-        def sample(begin: Callable[[], None]) -> float | None:
-            restore()
-            return self.time(in_order((begin, wait_for_early_work)), watched=False)
-
-        if aftermath := self._aftermath:
-            aftermath.forget()
-            for _ in range(outside.IN_A_ROW):
-                restore()
-                with suppress(WrongResult):  # which the fault repeats
-                    # On a held stream: otherwise a short call ends before the host has queued the second event.
-                    if self.time(start) is not None:
-                        break
-            slack = math.inf if self._slack is None else self._slack
-            if fault := aftermath.fault or outside.early_work(sample, start, int(self._stream.handle), slack):
-                return fault
-        return outside.thread_fault(launch, self._threads)
+        fault = self._held_work(start, written)
+        return fault or (self._watch.outside_work(start, restore, self.finish) if self._watch else "")
 
     def _held_work(self, start: Callable[[], None], written: Sequence[GuardedArray]) -> str:
         """Say that a call does not keep to its stream; empty where it does.
@@ -469,11 +401,14 @@ class Device:
     def _hold_stream(self) -> None:
         """Queue the kernel that waits until the host lets it end."""
         self._holds += 1
-        flags = int(self._hold_flags.base.get_device_pointer())
-        arguments = (np.uint64(flags), np.uint32(self._holds), np.int64(HOLD_SECONDS * self.info.clock_hz))
-        _, hold, _ = self._hold.handle
         with self._errors("holding the stream"):
-            hold.prepared_async_call(ONE.grid, ONE.block, self._stream, pack(arguments))
+            self._launch_hold(self._holds, HOLD_SECONDS * self.info.clock_hz)
+
+    def _launch_hold(self, number: int, cycles: float) -> None:
+        """Launch the kernel that waits for the release of this hold, for so long at most; 0: it ends at once."""
+        flags = np.uint64(self._hold_flags.base.get_device_pointer())
+        packed = pack((flags, np.uint32(number), np.int64(cycles)))
+        self._hold.handle[1].prepared_async_call(ONE.grid, ONE.block, self._stream, packed)
 
     def time(
         self, start: Callable[[], None], after: Callable[[], None] | None = None, *, watched: bool = True
@@ -495,7 +430,7 @@ class Device:
                 start()
                 self._stop.record(self._stream)
                 call = self._called if watched else None
-                aftermath = self._aftermath if call else None
+                aftermath = self._watch.aftermath if call and self._watch else None
                 if aftermath:
                     aftermath.mark()
                 elif after:

@@ -19,14 +19,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from warpwatch.devices import driver_calls
 from warpwatch.devices.driver_calls import Event
-from warpwatch.devices.machine import LATE, DeviceError
+from warpwatch.devices.machine import LATE, DeviceError, in_order
+from warpwatch.devices.mismatch import WrongResult
 
 RESOLUTION = 0.5e-6  # seconds, of CUDA's events
 READINGS = 20  # of what an event of the context reads where nothing else runs
@@ -35,6 +37,7 @@ SPREADS = 10  # of these readings: what is later than that is work
 # begins earlier: more than honest calls of 5 to 170 µs, such as those of cuBLAS, have shown (46 µs at most, H200).
 LATEST, LEAST_SLACK = 100e-6, 10e-6
 IN_A_ROW = 3  # samples: one alone may have been interrupted by another process
+EARLY_SECONDS = 0.002  # that such work may run before a time begins, 20 times as long as a hold lasts
 PAIRS = 8  # of samples that compare work which may begin early with work which may not
 EARLY_SHARE = 0.1  # of a sample
 HOST_SLACK = 1e-3  # seconds, where times are the host's
@@ -51,6 +54,101 @@ LAUNCHES = 3  # each of which starts a thread
 TASKS = Path("/proc/self/task")
 # Variables of the environment that CUDA and its libraries read: one that is new is removed.
 READ_BY_CUDA = ("CUDA_", "CUBLAS", "CUDNN", "NVIDIA_", "NCCL_")
+
+
+class Time(Protocol):
+    """Seconds that a device spends on what a function queues; None where the sample does not count."""
+
+    def __call__(self, start: Callable[[], None], *, watched: bool = True) -> float | None: ...
+
+
+class CallWatch:
+    """Looks at the calls of a device: ``begin`` before one is prepared, ``leave`` when it is not launched any more.
+
+    ``aftermath``: None where the driver has no events of a whole context. ``settings``: before the first call since
+    ``leave``, None where there was none.
+    """
+
+    def __init__(
+        self, stream: int, time: Time, launch_nothing: Callable[[], None], patience: float, least_slack: float
+    ) -> None:
+        """Learn from launches of an empty kernel what late and early work cannot explain.
+
+        ``patience``: seconds that a call's work may take. ``least_slack``: that a call may take longer in any case
+        where all streams wait for it.
+        """
+        self._stream, self._time, self._patience = stream, time, patience
+        self.settings: Settings | None = None
+        self._threads: Mapping[int, str] = {}  # before the call was prepared
+        self._looked_at: Callable[[], None] | None = None  # the last call of which it is known what it does outside
+        self.aftermath, self._slack = None, math.inf
+        if driver_calls.has_context_events():
+            self.aftermath = self._learn_aftermath(launch_nothing)
+            self._slack = self._learn_slack(launch_nothing, least_slack)
+
+    def begin(self) -> Settings:
+        """Keep the state before a call is prepared, and return the settings."""
+        if self.aftermath:
+            self.aftermath.forget()
+        self._threads = threads()
+        self.settings = self.settings or Settings(self._stream)
+        return self.settings
+
+    def remarks(self) -> tuple[str, ...]:
+        """Say what calls have changed since ``leave``, and what cannot be seen of them."""
+        if not self.settings:
+            return ()
+        changed = ", ".join(self.settings.changed())
+        remarks = [f"its call changes {changed}; restored after it"] * bool(changed)
+        return (*remarks, *[UNSEEN] * (self._slack == math.inf))
+
+    def leave(self) -> None:
+        """Restore what calls have changed."""
+        if self.settings:
+            self.settings.restore()
+        self.settings = self._looked_at = None
+
+    def outside_work(self, start: Callable[[], None], restore: Callable[[], None], finish: Callable[[], None]) -> str:
+        """Say how a call works before, after or beside its launch; empty where it does not, or was looked at before."""
+        if start is self._looked_at:
+            return ""
+        self._looked_at = start
+
+        def launch() -> None:
+            restore()
+            start()
+            finish()
+
+        def sample(begin: Callable[[], None]) -> float | None:
+            restore()
+            return self._time(in_order((begin, partial(time.sleep, EARLY_SECONDS))), watched=False)
+
+        if self.aftermath:
+            self.aftermath.forget()
+            for _ in range(IN_A_ROW):
+                restore()
+                with suppress(WrongResult):  # which the fault repeats
+                    # On a held stream: otherwise a short call ends before the host has queued the second event.
+                    if self._time(start) is not None:
+                        break
+            if fault := self.aftermath.fault or early_work(sample, start, self._stream, self._slack):
+                return fault
+        return thread_fault(launch, self._threads)
+
+    def _learn_aftermath(self, launch_nothing: Callable[[], None]) -> Aftermath:
+        """Return what finds work of a call that goes on after a sample."""
+        aftermath, readings = Aftermath(self._stream), list[float]()
+        for _ in range(1 + READINGS):  # the first one is three times as long (H100)
+            self._time(in_order((launch_nothing, aftermath.mark)))
+            readings.append(aftermath.seconds(self._patience))
+        aftermath.learn(readings[1:])
+        return aftermath
+
+    def _learn_slack(self, launch_nothing: Callable[[], None], least: float) -> float:
+        """Return the seconds that a launch may take longer where all streams wait for it; infinite if unknown."""
+        begins = (launch_nothing, holding(launch_nothing, self._stream))
+        free, held = (statistics.median(self._time(begin) or math.inf for _ in range(PAIRS)) for begin in begins)
+        return 2 * max(held - free, least) if held < math.inf else math.inf  # a call may launch on several streams
 
 
 class Aftermath:
