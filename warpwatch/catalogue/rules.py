@@ -1,4 +1,4 @@
-"""Rules for the declarations of families and variants, and for what a reference computes on small numbers.
+"""Rules for the declarations of families and variants.
 
 A rule belongs to a field and yields checks: a test, and the sentence that holds where it fails. Checks are made one
 after the other, as far as the first that fails, so each may rely on those before it. Rules are asked in the order of
@@ -7,7 +7,6 @@ the tables at the end, and each relies on those before it too.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -18,18 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array, DeclaredArray, Role, Scalar, Shape
+from warpwatch.catalogue.arrays import DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage
-from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, first_fault, given_of
+from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, given_of
 from warpwatch.catalogue.declaration import LARGEST_SIZE, Family, arrays_of, is_drawn_by_run
-from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, no_word, numpy_type, unit_roundoff, wide, word_of
-from warpwatch.catalogue.expected import Expected, compute, expected, result_checks, rule_of
-from warpwatch.catalogue.inputs import exact_inputs, own_inputs, random_inputs
+from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, no_word, word_of
+from warpwatch.catalogue.inputs import own_inputs, random_inputs
 from warpwatch.catalogue.launches import Capability, Step, Work
 from warpwatch.catalogue.named_arguments import asked_for, call
-from warpwatch.catalogue.names import BadCase, size_name
-from warpwatch.catalogue.same_for import first_part, smaller_shapes
-from warpwatch.catalogue.tolerance import DotError, Rule
+from warpwatch.catalogue.names import size_name
+from warpwatch.catalogue.same_for import smaller_shapes
 from warpwatch.catalogue.variants import Variant
 
 NAME = r"[a-z][a-z0-9_]*"
@@ -39,8 +36,6 @@ RESERVED = {"shape", "sizes", "dtype", "itemsize", "part", "magnitudes", "rng", 
 NO_SIZES = RESERVED | {"block", "configuration", "index", "offset"}  # which functions ask for beside the sizes
 TAKEN = "which is not a name or stands for something else too: choose another"
 FIRST_POINTER, SPACING = 1 << 44, 1 << 40  # addresses that are never accessed
-UNAVOIDABLE = 64  # roundings of the largest input, by which right results may differ
-TELLING = 16  # elements of all arrays, from which on their order shows
 # Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
 PLAIN_FLAG = re.compile(
     r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
@@ -48,7 +43,6 @@ PLAIN_FLAG = re.compile(
     r"|default-stream=[\w-]+|D\w+(=\w*)?)"
 )
 DRAWS = range(3)  # seeds of draws that must differ
-FEW, MOST_ELEMENTS = 3, 2**16  # tested shapes on which a tolerance is tried, and the elements of their arrays
 FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
 # Operations per second that no core reaches: two units of sixteen fused float32 operations at 5 GHz make 3e11.
 CORE = 1e12
@@ -59,7 +53,7 @@ def _within(words: str, checks: Checks) -> Checks:
     return ((holds, f"{words} {sentence}") for holds, sentence in checks)
 
 
-def _at(shape: Shape, dtype: str) -> str:
+def at(shape: Shape, dtype: str) -> str:
     return f"at {size_name(shape)}, {dtype},"
 
 
@@ -214,7 +208,7 @@ def types(family: Family) -> list[str]:
     return [name for name in dict.fromkeys(named) if name in C_TYPES and (name != NONE or bool(family.prints))]
 
 
-def _types_of_results(family: Family) -> list[str]:
+def types_of_results(family: Family) -> list[str]:
     return [] if family.prints else types(family)
 
 
@@ -229,14 +223,14 @@ def _serial_seconds(family: Family) -> Checks:
 
 def _work(family: Family) -> Checks:
     for shape, dtype in product(_every_shape(family), types(family)):
-        yield from _within(_at(shape, dtype), _work_on(family, shape, dtype))
+        yield from _within(at(shape, dtype), _work_on(family, shape, dtype))
 
 
 def _own_work(family: Family, variant: Variant) -> Checks:
     """Check the family's formula on the shapes that only this variant is timed on."""
     for dtype in family.dtypes_of(variant) if variant.benchmarks else ():
         for shape in family.benchmarks_of(variant, dtype):
-            yield from _within(_at(shape, dtype), _work_on(family, shape, dtype))
+            yield from _within(at(shape, dtype), _work_on(family, shape, dtype))
 
 
 def _work_on(family: Family, shape: Shape, dtype: str) -> Checks:
@@ -280,13 +274,13 @@ def _same_for(family: Family, variant: Variant | None = None) -> Checks:
     yield isinstance(given, tuple), f"is {given!r}: give a tuple of sizes, such as ({family.sizes[0]!r},)"
     for size in given:
         yield size in family.sizes, f"has {size!r}, which is not a size; there are {', '.join(family.sizes)}"
-        pair = _of_two_sizes(family, size)
+        pair = of_two_sizes(family, size)
         yield pair, f"has {size!r}, of which no tested shape has a smaller valid value: test a shape with more of it"
         if pair:
-            yield from _within(f"has {size!r},", _growth(family, *pair))
+            yield from _within(f"has {size!r},", growth(family, *pair))
 
 
-def _of_two_sizes(family: Family, size: str) -> tuple[Shape, Shape] | None:
+def of_two_sizes(family: Family, size: str) -> tuple[Shape, Shape] | None:
     """Return the smallest tested shape of which there is one with less of a size, and that one; None without any."""
     dtype = next(iter(types(family)), NONE)
     shapes = sorted(family.tests, key=lambda shape: sum(array.size for array in arrays_of(family, shape, dtype)))
@@ -294,7 +288,7 @@ def _of_two_sizes(family: Family, size: str) -> tuple[Shape, Shape] | None:
     return next(pairs, None)
 
 
-def _growth(family: Family, shape: Shape, smaller: Shape) -> Checks:
+def growth(family: Family, shape: Shape, smaller: Shape) -> Checks:
     arrays, others = (arrays_of(family, each, next(iter(types(family)), NONE)) for each in (shape, smaller))
     grows = False
     for array, other in zip(arrays, others, strict=True):
@@ -308,37 +302,14 @@ def _growth(family: Family, shape: Shape, smaller: Shape) -> Checks:
     )
 
 
-def _same_results(family: Family) -> Checks:
-    """Check on small numbers that the reference itself does not depend on the sizes of ``same_for``."""
-    own = chain.from_iterable(variant.same_for or () for variant in family.variants)
-    for size in dict.fromkeys((*family.same_for, *own)):
-        pair = _of_two_sizes(family, size) if size in family.sizes else None
-        if pair and not first_fault(_growth(family, *pair)):
-            case, less = (case_of(family, shape, types(family)[0]) for shape in pair)
-            inputs = random_inputs(case, 0)
-            parts = {array.name: first_part(inputs[array.name], array.shape) for array in less.inputs}
-            whole, part = expected(case, inputs), expected(less, parts)
-            for array in less.results:
-                right, bound = part[array.name].reference, np.broadcast_to(part[array.name].bound, array.shape)
-                other = first_part(whole[array.name].reference, array.shape)
-                same = np.array_equal(other, right)
-                if right.dtype.kind in "fc":
-                    same = bool((np.abs(other - right) <= bound).all())
-                yield (
-                    same,
-                    f"has {size!r}, but the reference gives another {array.name} for {less.shape_name} than the first "
-                    f"rows of that for {case.shape_name}: leave {size!r} out",
-                )
-
-
 def _draw(family: Family) -> Checks:
     """Check the inputs that a family draws itself."""
-    kinds = product(_types_of_results(family), (False, True), family.tests) if family.draw else ()
+    kinds = product(types_of_results(family), (False, True), family.tests) if family.draw else ()
     for dtype, exact, shape in kinds:
-        yield from _within(_at(shape, dtype), _drawn(family, shape, dtype, exact))
-    for dtype in _types_of_results(family) if family.draw and is_drawn_by_run() else ():
+        yield from _within(at(shape, dtype), _drawn(family, shape, dtype, exact))
+    for dtype in types_of_results(family) if family.draw and is_drawn_by_run() else ():
         shape = max(family.tests, key=prod)
-        yield from _within(_at(shape, dtype), _differ(case_of(family, shape, dtype)))
+        yield from _within(at(shape, dtype), _differ(case_of(family, shape, dtype)))
 
 
 def _differ(case: Case) -> Checks:
@@ -372,117 +343,6 @@ def _drawn(family: Family, shape: Shape, dtype: str, exact: bool) -> Checks:
             fits = array.shape in (None, shape)
             yield fits, f"returns {name!r} of shape {shape}; it is declared as {array.shape}"
         yield name in drawn or array.shape, f"leaves out {name!r}, which is declared without a shape"
-
-
-def _small(family: Family, dtype: str) -> tuple[Case, Mapping[str, Array]]:
-    """Return the smallest tested shape as a case, and inputs of small whole numbers, which are always the same."""
-    shape = min(family.tests, key=lambda shape: sum(array.size for array in arrays_of(family, shape, dtype)))
-    case = case_of(family, shape, dtype)
-    return case, exact_inputs(case, 0)
-
-
-def _reference(family: Family) -> Checks:
-    """Check the reference on small numbers, in every element type."""
-    for dtype in _types_of_results(family):
-        case, inputs = _small(family, dtype)
-        try:
-            try:
-                with np.errstate(all="ignore"):
-                    results = compute(case, family.reference, inputs)
-            except (ArithmeticError, ValueError):  # as math.log at 0
-                results = compute(case, family.reference, random_inputs(case, 0))
-        except BadCase as error:
-            yield False, str(error).partition(": the reference ")[2]
-        else:
-            yield from result_checks(case, results)
-
-
-def _tolerance(family: Family) -> Checks:
-    """Check that ``tolerance`` is made of rules for existing results, and what they allow."""
-    dtype, shape, chosen = types(family)[0], family.tests[0], family.tolerance
-    if callable(chosen):
-        chosen = call(chosen, family.given(shape, dtype))
-    cure = "give a rule, such as relative(1e-6)"
-    yield isinstance(chosen, Mapping | Rule), f"is {chosen!r}: {cure}"
-    known = [array.name for array in arrays_of(family, shape, dtype) if array.is_result]
-    for name, rule in chosen.items() if isinstance(chosen, Mapping) else ():
-        yield name in known, f"names {name!r}, which is not a result; there are {', '.join(known)}"
-        yield isinstance(rule, Rule), f"of {name} is {rule!r}: {cure}"
-    for dtype in _types_of_results(family):
-        yield from _bounds(family, dtype)
-        yield from _widths(family, dtype)
-
-
-def _bounds(family: Family, dtype: str) -> Checks:
-    """Check the errors that are allowed on small numbers."""
-    case, inputs = _small(family, dtype)
-    right = dict[str, Expected]()
-    with np.errstate(all="ignore"), contextlib.suppress(ArithmeticError, ValueError):
-        right = expected(case, inputs)
-    if not right or not all(np.isfinite(each.reference).all() for each in right.values()):  # as 1 / x at 0
-        right = expected(case, random_inputs(case, 0))
-    where = _at(case.shape, dtype)
-    for array in case.results:
-        bound = np.asarray(right[array.name].bound, np.float64)
-        yield (
-            bound.shape in ((), array.shape),
-            f"{where} gives shape {bound.shape}: give a number, or one for each element of {array.shape}",
-        )
-        yield (
-            np.isfinite(bound).all() and (bound >= 0).all(),
-            f"{where} gives values that are not errors: NaN, infinite or negative ones",
-        )
-        yield (
-            not (family.work and bound.any() and case.work.operations == 0),
-            f"{where} is above 0, though by `work` there are no operations that could round",
-        )
-
-
-def _widths(family: Family, dtype: str) -> Checks:
-    """Check that the errors that are allowed do not accept wrong results on each shape that is looked at.
-
-    Wrong results are zeros, an input, and the right values in another order. The smallest tested shape that tells them
-    apart is looked at, and others where it accepts one. A bound from theory is not blamed for what it allows.
-    """
-    sizes = {shape: sum(array.size for array in arrays_of(family, shape, dtype)) for shape in family.tests}
-    shapes = sorted(family.tests, key=lambda shape: (sizes[shape] < TELLING, sizes[shape]))
-    accepted, refused = dict[tuple[str, str], str](), set[tuple[str, str]]()
-    for shape in [shape for shape in shapes if sizes[shape] <= MOST_ELEMENTS][:FEW] or shapes[:1]:
-        for name, words, rule in _wrong_results(case_of(family, shape, dtype)):
-            if rule:
-                accepted[name, words] = rule
-            else:
-                refused.add((name, words))
-        if accepted.keys() <= refused:  # a reference of a larger shape may take long
-            return
-    name, words = next(key for key in accepted if key not in refused)
-    passes = f"accepts {words} for {name} in {dtype}, so that a wrong kernel would pass: allow less"
-    yield False, f"{accepted[name, words]} {passes}"
-
-
-def _wrong_results(case: Case) -> Iterator[tuple[str, str, str]]:
-    """Yield results and wrong values of them, in words, with the rule that accepts these, or an empty text.
-
-    Those are left out that differ from the right ones by no more than some rounding errors of the inputs, because right
-    values may be as small as that, or all alike.
-    """
-    right, inputs = dict[str, Expected](), dict[str, Array]()
-    with contextlib.suppress(Exception):  # a reference for whole numbers alone is none of these rules' business
-        inputs = random_inputs(case, 0)
-        right = expected(case, inputs)
-    largest = (float(np.max(np.abs(array.astype(wide(array.dtype))), initial=0)) for array in inputs.values())
-    scale = max(largest, default=0)
-    for array in case.results if right else ():
-        rule, dtype, result = rule_of(case, array.name), numpy_type(array.dtype), right[array.name]
-        if isinstance(rule, DotError) or not is_float(dtype) or not np.any(result.bound):
-            continue
-        values = result.reference
-        others = {"zeros": np.zeros_like(values), "its elements in another order": np.roll(values.reshape(-1), 1)}
-        others |= {f"its input {name}": other for name, other in inputs.items() if other.shape == values.shape}
-        for words, other in others.items():
-            error = np.abs(other.reshape(values.shape).astype(wide(dtype)) - values)
-            if float(np.max(error, initial=0)) > UNAVOIDABLE * unit_roundoff(dtype) * scale:
-                yield array.name, words, str(rule) if (error <= result.bound).all() else ""
 
 
 def _call(family: Family, variant: Variant) -> Checks:
@@ -730,12 +590,6 @@ FAMILY_RULES: Mapping[str, Callable[[Family], Checks]] = {
     "same_for": _same_for,
     "serial_seconds": _serial_seconds,
     "work": _work,
-}
-# Those that let the reference compute, which may take long, or end the process.
-COMPUTED_RULES: Mapping[str, Callable[[Family], Checks]] = {
-    "reference": _reference,
-    "tolerance": _tolerance,
-    "same_for": _same_results,
 }
 VARIANT_RULES: Mapping[str, Callable[[Family, Variant], Checks]] = {
     "name": lambda family, variant: _name(variant),

@@ -15,7 +15,8 @@ from warpwatch.catalogue.cases import Checks, find_case, first_fault
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.named_arguments import BadFunction, call
 from warpwatch.catalogue.names import BadCase, split_id
-from warpwatch.catalogue.rules import COMPUTED_RULES, FAMILY_RULES, VARIANT_RULES, types
+from warpwatch.catalogue.reference_rules import COMPUTED_RULES
+from warpwatch.catalogue.rules import FAMILY_RULES, VARIANT_RULES, types
 from warpwatch.catalogue.variants import Variant
 
 
