@@ -16,7 +16,7 @@ from tests.stranger import run_pytest
 from tests.written import compile_planted
 from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.evaluate import evaluate, faults, nothing_shown, plan
+from warpwatch.devices.evaluate import Evaluation, evaluate, faults, nothing_shown, plan
 from warpwatch.devices.host import Host
 from warpwatch.devices.runner import Outcome
 
@@ -60,7 +60,7 @@ SHOWN = {
 @pytest.mark.parametrize("name", UNSHOWN)
 def test_a_test_that_a_kernel_which_writes_nothing_would_pass_shows_nothing(name: str) -> None:
     made, said = UNSHOWN[name]
-    trial = plan(made, 0, launches=1)
+    trial = plan(made, launches=1)
     assert nothing_shown(made, trial.draws) == f"nothing was shown: {said} in the reference; draw other inputs"
     untouched = trial.inputs[0].get("y", np.zeros(made.shape, np.float32))
     (fault,) = faults(trial, [Outcome(results={"y": untouched}, damage=())], "again")
@@ -70,12 +70,12 @@ def test_a_test_that_a_kernel_which_writes_nothing_would_pass_shows_nothing(name
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_test_that_shows_something_is_not_accused(name: str) -> None:
     made = SHOWN[name]
-    assert nothing_shown(made, plan(made, 0, launches=1).draws) == ""
+    assert nothing_shown(made, plan(made, launches=1).draws) == ""
 
 
 def test_a_fault_names_launch_and_inputs() -> None:
     made = case(X | {"y": lambda n: ww.Out(n, "float32")}, lambda x: 2 * x)
-    trial = plan(made, 0, launches=3)
+    trial = plan(made, launches=3)
     right = [Outcome(results={"y": 2 * draw["x"]}, damage=(), draw=i) for i, draw in enumerate(trial.inputs)]
     assert faults(trial, right, "again") == []
     late = Outcome(results={"y": np.zeros(N, np.float32)}, damage=(), launch=2)
@@ -156,19 +156,16 @@ SERIAL = find_case(FAMILIES, "matmul-serial-host-7x5x9-float64")
 
 
 def test_an_evaluation_says_what_was_launched_and_that_it_is_right() -> None:
-    evaluated = evaluate(Host(), SERIAL, compile_build(SERIAL.build, None).path, "again", launches=3)
-    trial, first = evaluated.trial, evaluated.first
-    assert (evaluated.faults, evaluated.remark) == ([], "")
-    assert (trial.launches, trial.left_out) == (3, "")
+    trial = plan(SERIAL, launches=3)
+    tested = evaluate(Host(), trial, compile_build(SERIAL.build, None).path, "again")
+    assert tested == Evaluation(faults=[], remark="", left_out="")
     assert len(trial.draws) > 1
-    (right,) = trial.draws[0].right.values()
-    assert np.allclose(first.first, right.reference)
 
 
 def test_an_evaluation_describes_the_first_wrong_launch(tmp_path: Path) -> None:
     source = ROOT / "kernels/matmul/serial.cpp"
     image = compile_planted(tmp_path, source, "c_row[col] = 0;", LATE, SERIAL.build.all_macros)
-    (fault,) = evaluate(Host(), SERIAL, image.path, "again", launches=3, further=False).faults
+    (fault,) = evaluate(Host(), plan(SERIAL, launches=3, further=False), image.path, "again").faults
     assert fault.startswith(f"{SERIAL.id} is wrong in ")
     assert "right in launch 1, wrong in launch 2 of 3" in fault
     assert fault.endswith("again     again")

@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -28,12 +29,12 @@ from warpwatch.devices import host_memory
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.devices.evaluate import Trial, evaluate, faults
+from warpwatch.devices.evaluate import Evaluation, Trial, evaluate, faults, judge, plan
 from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.gpu import Device, Settings, open_device
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, call_problem
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.references import LINE
 from warpwatch.devices.runner import (
@@ -43,6 +44,7 @@ from warpwatch.devices.runner import (
     launch_once,
     load,
     require_memory,
+    run_several,
     upload,
 )
 from warpwatch.runs.faults import Place, of_error
@@ -156,8 +158,9 @@ def run_case(
     require_memory(machine, case)
     repeat = _again(case, seed, settings, launches)
     often = launches or (info.launches if info else SOFTWARE_LAUNCHES)
-    evaluated = evaluate(machine, case, image.path, repeat, seed=seed, launches=often)
-    trial, problems, first = evaluated.trial, evaluated.faults, evaluated.first
+    trial = plan(case, seed=seed, launches=often)
+    tested, first = _evaluate(machine, trial, image.path, repeat)
+    problems = tested.faults
     print(f"{case.id}: {case.variant.note}")
     print(f"seed      {seed} (repeat with --seed)")
     print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
@@ -166,11 +169,18 @@ def run_case(
         loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
         json.record = replace(json.record, cases={case.id: _time(loaded, info)})
         problems = problems or _late_problems(loaded, trial, repeat)
-    remark = [f"remark    {evaluated.remark.removeprefix(f'{case.id}: ')}"] if evaluated.remark else []
+    remark = [f"remark    {tested.remark.removeprefix(f'{case.id}: ')}"] if tested.remark else []
     print(*remark, "result    WRONG" if problems else "result    right", *problems, sep="\n")
     launched = f"seed {seed}, {trial.launches} launches on these inputs, {len(trial.draws) - 1} on others"
     json.add(_tested(case, repeat, WrongResult.of(problems) if problems else None, launched))
     return not problems
+
+
+def _evaluate(machine: Machine, trial: Trial, image: Path, repeat: str) -> tuple[Evaluation, Outcome]:
+    """Launch a trial; return also the outcome of the first launch. What was uploaded is freed on return."""
+    outcomes = run_several(machine, trial.case, image, trial.inputs, trial.launches)
+    first = next(outcomes)
+    return judge(trial, chain([first], outcomes), repeat), first
 
 
 def _late_problems(loaded: Loaded, trial: Trial, repeat: str) -> list[str]:
@@ -272,14 +282,14 @@ def _run_every_case(project: Project, expression: str, settings: Settings, json:
             host_memory.require(case, host_memory.peak_bytes(case, copies=3))
             image = compile_build(case.build, info.target).path
             again = f"python -m warpwatch run {case.id}"
-            evaluated = evaluate(machine, case, image, again, launches=LAUNCHES, exact=True, further=False)
+            tested = evaluate(machine, plan(case, launches=LAUNCHES, exact=True, further=False), image, again)
         except DeviceError as error:
             json.add(_tested(case, again, error))
             print(error)
             return 2
-        json.add(_tested(case, again, WrongResult.of(evaluated.faults) if evaluated.faults else None))
-        if evaluated.faults:
+        json.add(_tested(case, again, WrongResult.of(tested.faults) if tested.faults else None))
+        if tested.faults:
             wrong += 1
-            print(f"{case.id}: WRONG", *evaluated.faults, sep="\n")
+            print(f"{case.id}: WRONG", *tested.faults, sep="\n")
     print(f"{len(cases)} cases of {len({case.build.id for case in cases})} builds, {wrong} wrong")
     return int(wrong > 0)

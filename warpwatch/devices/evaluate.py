@@ -13,7 +13,6 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -57,63 +56,35 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Launches of a case, and what is wrong.
+    """Verdict on a case: what is wrong with its results.
 
-    ``faults``: descriptions, none where the case is right. ``first``: outcome of the first launch. ``remark``: how bits
-    differ between launches that all are right, where the declaration says nothing of it.
+    ``faults``: descriptions, none where the case is right. ``remark``: how bits differ between launches that all are
+    right, where the declaration says nothing of it. ``left_out``: as in Trial.
     """
 
-    trial: Trial
     faults: list[str]
-    first: Outcome
-    remark: str = ""
+    remark: str
+    left_out: str
 
 
-def evaluate(
-    machine: Machine,
-    case: Case,
-    image: Path,
-    again: str,
-    *,
-    seed: int = 0,
-    launches: int = 1,
-    exact: bool = False,
-    further: bool = True,
-    placement: Placement = PLAIN,
-) -> Evaluation:
-    """Upload the inputs of a case, launch it, compare with the reference, and describe what is wrong.
+def evaluate(machine: Machine, trial: Trial, image: Path, again: str, placement: Placement = PLAIN) -> Evaluation:
+    """Upload the inputs of a trial, launch, compare with the reference, and describe what is wrong.
 
-    Parameters
-    ----------
-    again : str
-        Command that repeats this, for messages.
-    seed, exact, further
-        As for ``plan``.
-    launches : int
-        On the same inputs, until one is wrong.
-    placement : Placement
-        Layout of arrays and blocks.
-
-    Raises
-    ------
-    BadCase, DeviceError
-        The declaration's functions fail; the case cannot be launched, or a launch failed.
+    ``again``: the command that repeats this, for messages. ``placement``: layout of arrays and blocks. Raises
+    DeviceError where the case cannot be launched, or a launch failed.
     """
-    trial = plan(case, seed, launches=launches, exact=exact, further=further)
-    outcomes = run_several(machine, case, image, trial.inputs, launches, placement)
-    first = next(outcomes)
-    problems, remark = judge(trial, chain([first], outcomes), again, placement)
-    return Evaluation(trial=trial, faults=problems, first=first, remark=remark)
+    outcomes = run_several(machine, trial.case, image, trial.inputs, trial.launches, placement)
+    return judge(trial, outcomes, again, placement)
 
 
-def judge(trial: Trial, outcomes: Iterator[Outcome], again: str, placement: Placement) -> tuple[list[str], str]:
-    """Return what is wrong with the outcomes of a trial, as ``faults`` does, and the remark of ``Evaluation``."""
-    case, watch = trial.case, Watch(trial.launches)
+def judge(trial: Trial, outcomes: Iterator[Outcome], again: str, placement: Placement = PLAIN) -> Evaluation:
+    """Compare the outcomes of a trial, and their bits, until one is wrong."""
+    case, watch, remark = trial.case, Watch(trial.launches), ""
     offsets = {array.name: placement.offset(i, array) for i, array in enumerate(case.arrays)}
     problems = faults(trial, watch.over(outcomes), again, offsets)
     if (differing := watch.sentence) and not problems:
-        return judged(case, differing, again)
-    return problems, ""
+        problems, remark = judged(case, differing, again)
+    return Evaluation(faults=problems, remark=remark, left_out=trial.left_out)
 
 
 def judged(case: Case, differing: str, again: str) -> tuple[list[str], str]:
@@ -123,11 +94,11 @@ def judged(case: Case, differing: str, again: str) -> tuple[list[str], str]:
     return [], "" if case.deterministic is False else f"{case.id}: {differing}"
 
 
-def plan(case: Case, seed: int, *, launches: int, exact: bool = False, further: bool = True) -> Trial:
+def plan(case: Case, *, seed: int = 0, launches: int = 1, exact: bool = False, further: bool = True) -> Trial:
     """Draw the inputs of a case, and compute its right results. Raises BadCase.
 
-    ``exact``: inputs are whole numbers, where the family says that results are exact then. ``further``: other inputs
-    than uniform random ones are tried besides.
+    ``launches``: on the same inputs, until one is wrong. ``exact``: inputs are whole numbers, where the family says
+    that results are exact then. ``further``: other inputs than uniform random ones are tried besides.
     """
     exact = exact and case.family.exact
     inputs = drawn(case, seed, exact=exact)

@@ -11,7 +11,7 @@ from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Build, Case, make_case
 from warpwatch.catalogue.names import print_short
 from warpwatch.devices.compile.compiler import Image
-from warpwatch.devices.evaluate import evaluate, judge, plan
+from warpwatch.devices.evaluate import Evaluation, evaluate, judge, plan
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.runner import Outcome, run_several
@@ -24,19 +24,9 @@ def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Pl
     return next(run_several(machine(case.variant.on_host), case, image, [inputs], 1, placement))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tested:
-    """A case that was evaluated: its faults, a remark, and why no further inputs were tried, if any could be."""
-
-    faults: list[str]
-    remark: str
-    left_out: str
-
-
-def evaluate_case(case: Case, image: Path, again: str, **options: Any) -> Tested:
+def evaluate_case(case: Case, image: Path, again: str, placement: Placement = PLAIN, **options: Any) -> Evaluation:
     """Evaluate a case, in the child, as ``Kernel.evaluate`` says."""
-    evaluated = evaluate(machine(case.variant.on_host), case, image, again, **options)
-    return Tested(faults=evaluated.faults, remark=evaluated.remark, left_out=evaluated.trial.left_out)
+    return evaluate(machine(case.variant.on_host), plan(case, **options), image, again, placement)
 
 
 def repeat_case(case: Case, image: Path, **options: Any) -> Repeated:
@@ -88,32 +78,19 @@ class Kernel:
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
 
-    def evaluate(self, case: Case, again: str, **options: Any) -> Tested:
-        """Evaluate a case of this build as devices.evaluate.evaluate does, with its options."""
-        if self.worker.settings.untrusted:
-            return self._evaluate_apart(case, again, **options)
-        return self.worker.call(evaluate_case, case, self.image.path, again, **options)
-
-    def _evaluate_apart(
-        self,
-        case: Case,
-        again: str,
-        *,
-        seed: int = 0,
-        launches: int = 1,
-        exact: bool = False,
-        further: bool = True,
-        placement: Placement = PLAIN,
-    ) -> Tested:
-        """Evaluate as ``evaluate`` does, with the right results in this process and the launches in the other."""
-        trial = plan(case, seed, launches=launches, exact=exact, further=further)
-        outcomes, error = self.worker.call(launch_all, case, self.image.path, trial.inputs, launches, placement)
+    def evaluate(self, case: Case, again: str, placement: Placement = PLAIN, **options: Any) -> Evaluation:
+        """Evaluate a case of this build as devices/evaluate.py does; ``options``: of ``plan`` there."""
+        image = self.image.path
+        if not self.worker.settings.untrusted:
+            return self.worker.call(evaluate_case, case, image, again, placement, **options)
+        trial = plan(case, **options)  # right results stay in this process, and the other one launches
+        outcomes, error = self.worker.call(launch_all, case, image, trial.inputs, trial.launches, placement)
         if error and error.lost:
             self.worker.renew()
-        problems, remark = judge(trial, iter(outcomes), again, placement)
-        if error and not problems:
+        tested = judge(trial, iter(outcomes), again, placement)
+        if error and not tested.faults:
             raise error
-        return Tested(faults=problems, remark=remark, left_out=trial.left_out)
+        return tested
 
     def repeat(self, case: Case, *, launches: int, seed: int = 0, other: Worker | None = None) -> Repeated:
         """Launch a case again and again, in this process and once in another one, and say where bits differ."""
