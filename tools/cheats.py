@@ -29,9 +29,7 @@ from tests.cheats.project import (
     write_project,
 )
 from tools.workflows import ROOT
-from warpwatch.plugin.options import OPTIONS
 
-UNTRUSTED = ("--untrusted",) if "untrusted" in OPTIONS else ()
 WORDS = 110  # characters of a message
 
 
@@ -92,11 +90,11 @@ def main(options: list[str]) -> int:
         for i, cheat in enumerate(cheat for cheat in CHEATS if cheat.untrusted):
             alone = write_project(Path(temporary) / f"alone{i}")
             try:
-                outcomes = run_alone(pytest, alone, cheat, on_gpu, *few, *options, *UNTRUSTED)
+                outcomes = run_alone(pytest, alone, cheat, on_gpu, *few, *options)
             except RuntimeError as error:  # a run that it broke has no figure either
                 broken = Outcome(message=str(error), figure=None, least=None)
                 outcomes = dict.fromkeys((cheat.case(on_gpu), own_work(cheat, on_gpu)), broken)
-            gained += show([cheat], outcomes, on_gpu, bool(UNTRUSTED))
+            gained += show([cheat], outcomes, on_gpu, judged_apart=True)
         wrong = run(pytest, folder, RIGHT, HONEST, *options)
         timed = run(pytest, folder, TIME, honest_cases(HONEST, on_gpu), *few, *options)
     accused = {name: each.message for outcomes in (wrong, timed) for name, each in outcomes.items() if each.message}

@@ -18,19 +18,26 @@ struct Capture {
 std::map<uint64_t, Capture>& captures = *new std::map<uint64_t, Capture>;
 uint64_t captures_made = 0;
 
-int begin(void* handle, GraphState* graph, std::vector<NodeState*> tips)
+// Calls a function of a stream, with the mutex held.
+template <class Use>
+int with_stream(void* handle, Use use)
 {
     std::lock_guard<std::mutex> lock(stream_mutex);
     StreamState* stream = find_stream(handle);
-    if (!stream)
-        return invalid_handle;
-    if (stream->is_default)
-        return capture_unsupported;
-    if (stream->capture)
-        return invalid_value;
-    stream->capture = ++captures_made;
-    captures[stream->capture] = {graph ? graph : new GraphState, stream, std::move(tips)};
-    return success;
+    return stream ? use(*stream) : int(invalid_handle);
+}
+
+int begin(void* handle, GraphState* graph, std::vector<NodeState*> tips)
+{
+    return with_stream(handle, [&](StreamState& stream) -> int {
+        if (stream.is_default)
+            return capture_unsupported;
+        if (stream.capture)
+            return invalid_value;
+        stream.capture = ++captures_made;
+        captures[stream.capture] = {graph ? graph : new GraphState, &stream, std::move(tips)};
+        return success;
+    });
 }
 
 struct Asked {
@@ -41,14 +48,12 @@ struct Asked {
 
 int ask(void* handle, Asked& asked)
 {
-    std::lock_guard<std::mutex> lock(stream_mutex);
-    const StreamState* stream = find_stream(handle);
-    if (!stream)
-        return invalid_handle;
-    const auto found = captures.find(stream->capture);
-    if (found != captures.end())
-        asked = {1, found->first, &found->second};
-    return success;
+    return with_stream(handle, [&](const StreamState& stream) -> int {
+        const auto found = captures.find(stream.capture);
+        if (found != captures.end())
+            asked = {1, found->first, &found->second};
+        return success;
+    });
 }
 
 int information(void* stream, int* status, uint64_t* number, GraphState** graph, NodeState* const** tips, size_t* count)
@@ -77,12 +82,21 @@ int read(void* handle, Value* value, Read of)
 {
     if (!value)
         return invalid_value;
-    std::lock_guard<std::mutex> lock(stream_mutex);
-    const StreamState* stream = find_stream(handle);
-    if (!stream)
-        return invalid_handle;
-    *value = of(*stream);
-    return success;
+    return with_stream(handle, [&](const StreamState& stream) -> int {
+        *value = of(stream);
+        return success;
+    });
+}
+
+// Host functions wait for what was queued before them, and what is queued later waits for them. They may call no CUDA.
+template <class Call>
+int enqueue_on_host(void* stream, Call call)
+{
+    return enqueue(stream, [call, context = current_context()] {
+        host_function_begins();
+        call(has_failed(context));
+        host_function_ends();
+    }, NodeKind::host);
 }
 
 } // namespace
@@ -126,17 +140,17 @@ API cuStreamBeginCaptureToGraph(void* stream, GraphState* graph, NodeState** nee
 API cuStreamEndCapture(void* handle, GraphState** graph)
 {
     ENTER(cuStreamEndCapture);
-    std::lock_guard<std::mutex> lock(stream_mutex);
-    const StreamState* stream = find_stream(handle);
-    if (!stream || !graph)
-        return stream ? invalid_value : invalid_handle;
-    const auto found = captures.find(stream->capture);
-    if (found == captures.end() || found->second.origin != stream)
-        return capture_unmatched;
-    *graph = found->second.graph;
-    end_capture_of_streams(found->first);
-    captures.erase(found);
-    return success;
+    return with_stream(handle, [&](const StreamState& stream) -> int {
+        if (!graph)
+            return invalid_value;
+        const auto found = captures.find(stream.capture);
+        if (found == captures.end() || found->second.origin != &stream)
+            return capture_unmatched;
+        *graph = found->second.graph;
+        end_capture_of_streams(found->first);
+        captures.erase(found);
+        return success;
+    });
 }
 
 API cuStreamIsCapturing(void* stream, int* status)
@@ -226,19 +240,15 @@ API cuStreamGetDevice(void* stream, int* device)
     return read(stream, device, [](const StreamState&) { return 0; });
 }
 
-// Host functions wait for what was queued before them, and what is queued later waits for them. They may call no CUDA.
 API cuLaunchHostFunc(void* stream, void (*function)(void*), void* data)
 {
     ENTER(cuLaunchHostFunc);
     if (!function)
         return invalid_value;
-    ContextState* context = current_context();
-    return enqueue(stream, [function, data, context] {
-        host_function_begins();
-        if (!has_failed(context))
+    return enqueue_on_host(stream, [=](bool failed) {
+        if (!failed)
             function(data);
-        host_function_ends();
-    }, NodeKind::host);
+    });
 }
 
 API cuStreamAddCallback(void* stream, void (*function)(void*, int, void*), void* data, unsigned flags)
@@ -248,12 +258,7 @@ API cuStreamAddCallback(void* stream, void (*function)(void*, int, void*), void*
         return invalid_value;
     if (is_capturing(stream))
         return capture_unsupported;
-    ContextState* context = current_context();
-    return enqueue(stream, [=] {
-        host_function_begins();
-        function(stream, has_failed(context) ? launch_failed : success, data);
-        host_function_ends();
-    }, NodeKind::host);
+    return enqueue_on_host(stream, [=](bool failed) { function(stream, failed ? launch_failed : success, data); });
 }
 
 constexpr size_t attribute_bytes = 64; // of the union CUstreamAttrValue
@@ -263,14 +268,12 @@ API cuStreamGetAttribute(void* handle, int attribute, void* value)
     ENTER(cuStreamGetAttribute);
     if (!value)
         return invalid_value;
-    std::lock_guard<std::mutex> lock(stream_mutex);
-    StreamState* stream = find_stream(handle);
-    if (!stream)
-        return invalid_handle;
-    auto& kept = stream->attributes[attribute];
-    kept.resize(attribute_bytes);
-    memcpy(value, kept.data(), attribute_bytes);
-    return success;
+    return with_stream(handle, [&](StreamState& stream) -> int {
+        auto& kept = stream.attributes[attribute];
+        kept.resize(attribute_bytes);
+        memcpy(value, kept.data(), attribute_bytes);
+        return success;
+    });
 }
 
 API cuStreamSetAttribute(void* handle, int attribute, const void* value)
@@ -278,13 +281,11 @@ API cuStreamSetAttribute(void* handle, int attribute, const void* value)
     ENTER(cuStreamSetAttribute);
     if (!value)
         return invalid_value;
-    std::lock_guard<std::mutex> lock(stream_mutex);
-    StreamState* stream = find_stream(handle);
-    if (!stream)
-        return invalid_handle;
-    const char* bytes = static_cast<const char*>(value);
-    stream->attributes[attribute].assign(bytes, bytes + attribute_bytes);
-    return success;
+    return with_stream(handle, [&](StreamState& stream) -> int {
+        const char* bytes = static_cast<const char*>(value);
+        stream.attributes[attribute].assign(bytes, bytes + attribute_bytes);
+        return success;
+    });
 }
 
 API cuStreamCopyAttributes(void*, void*)

@@ -97,14 +97,14 @@ def run(
 def run_alone(
     pytest: Callable[..., CompletedProcess[str]], folder: Path, cheat: Cheat, on_gpu: bool, *options: str
 ) -> dict[str, Outcome]:
-    """Time a cheat that changes its process in a run of its own, and return as ``run``.
+    """Time a cheat that changes its process in an untrusted run of its own, and return as ``run``.
 
     What is left to a later run is looked at in one, and what a process changes later, later.
     """
     cases, before = [cheat.chosen(on_gpu), own_work(cheat, on_gpu)], _saved(folder)
-    outcomes = run(pytest, folder, TIME, cases, *options)
+    outcomes = run(pytest, folder, TIME, cases, *options, "--untrusted")
     if cheat.name == "writes_conftest":
-        return outcomes | run(pytest, folder, TIME, cases[:1], *options)
+        return outcomes | run(pytest, folder, TIME, cases[:1], *options, "--untrusted")
     if cheat.name in ("leaves_a_child", "at_exit"):
         time.sleep(LATER_SECONDS)
         for path in _saved(folder) - before:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
