@@ -65,7 +65,6 @@ def _flush() -> None:
 
 
 def command() -> NoReturn:
-    """Run the command line and end this process with its status."""
     run_command(main, abruptly=True)
 
 

@@ -154,7 +154,6 @@ class Case:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes of the shape by their names."""
         return dict(zip(self.family.sizes, self.shape, strict=True))
 
     @property
@@ -188,7 +187,6 @@ class Case:
 
     @property
     def array_bytes(self) -> int:
-        """Bytes of all arrays together."""
         return sum(array.nbytes for array in self.arrays)
 
     @property
@@ -277,7 +275,6 @@ class Case:
 
     @cached_property
     def _tiles(self) -> tuple[int, int]:
-        """Tiles of the result along x and y."""
         (bx, by), result, variant = self.tile, self.results[0].shape, self.variant
         return -(-result[variant.x] // bx), 1 if variant.y is None else -(-result[variant.y] // by)
 
@@ -377,7 +374,6 @@ def make_case(family: Family, variant: Variant, configuration: Configuration, sh
 
 
 def _case_checks(case: Case) -> Checks:
-    """Check the element type, the block and the shape of a case."""
     family, variant, block, name = case.family, case.variant, case.build.block, case.build.block_name
     types, listed = family.dtypes_of(variant), [each.block for each in variant.listed]
     yield case.dtype in types, f"{variant.name} has no element type {case.dtype}; it has {', '.join(types)}"

@@ -132,11 +132,9 @@ class Family:
         return next((a.dtype for a in arrays if isinstance(a, DeclaredArray) and a.is_result), NONE)
 
     def dtypes_of(self, variant: Variant) -> tuple[str, ...]:
-        """Return the element types that a variant comes in."""
         return variant.dtypes or self.dtypes or (self.own_type,)
 
     def benchmarks_of(self, variant: Variant, dtype: str) -> tuple[Shape, ...]:
-        """Return the shapes on which a variant is timed."""
         chosen = self.benchmarks if variant.benchmarks is None else variant.benchmarks
         return tuple(chosen.get(dtype, ())) if isinstance(chosen, Mapping) else tuple(chosen)
 

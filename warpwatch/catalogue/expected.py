@@ -85,7 +85,6 @@ def _named(case: Case, returned: Any) -> dict[str, Any]:
 
 
 def rule_of(case: Case, name: str) -> Rule:
-    """Return the rule for the errors of a result."""
     chosen = case.family.tolerance
     if callable(chosen):
         chosen = call(chosen, case.family.given(case.shape, case.dtype))

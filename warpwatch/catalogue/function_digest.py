@@ -230,7 +230,6 @@ class Reached:
         return taken
 
     def _imports(self, function: types.FunctionType, node: ast.AST) -> list[Any]:
-        """Describe what a function imports itself."""
         wanted: list[tuple[str, str, str]] = []
         for each in ast.walk(node):
             if isinstance(each, ast.Import):
@@ -334,6 +333,5 @@ def first_line(node: Any) -> int:
 
 
 def is_within(place: tuple[int, int], body: Any) -> bool:
-    """Tell whether a place is in the body of a function."""
     first, last = (body[0], body[-1]) if isinstance(body, list) else (body, body)
     return (first.lineno, first.col_offset) <= place < (last.end_lineno, last.end_col_offset)

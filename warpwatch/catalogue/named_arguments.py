@@ -33,7 +33,6 @@ def asked_for(function: Callable[..., Any]) -> tuple[frozenset[str], frozenset[s
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:
-    """Tell whether a function has a parameter of that name."""
     return any(name in names for names in asked_for(function))
 
 

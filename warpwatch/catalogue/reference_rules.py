@@ -56,7 +56,6 @@ def _small(family: Family, dtype: str) -> tuple[Case, Mapping[str, Array]]:
 
 
 def _reference(family: Family) -> Checks:
-    """Check the reference on small numbers, in every element type."""
     for dtype in types_of_results(family):
         case, inputs = _small(family, dtype)
         try:

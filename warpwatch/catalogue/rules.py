@@ -118,7 +118,6 @@ def _variants(family: Family) -> Checks:
 
 
 def _dtypes(dtypes: Any) -> Checks:
-    """Check a list of element types."""
     yield isinstance(dtypes, tuple), f"is {dtypes!r}: give a tuple of element types, such as ('float32',)"
     for dtype in dtypes:
         yield dtype in TYPES, f"has {dtype!r}, which is not an element type; there are {', '.join(TYPES)}"
@@ -148,7 +147,6 @@ def _tests(family: Family) -> Checks:
 
 
 def _benchmarks(family: Family, variant: Variant | None = None) -> Checks:
-    """Check the shapes that are timed: those of a family, or a variant's own."""
     benchmarks = (variant.benchmarks or ()) if variant else family.benchmarks
     for dtype, shapes in benchmarks.items() if isinstance(benchmarks, Mapping) else [("", benchmarks)]:
         if dtype:
@@ -303,7 +301,6 @@ def growth(family: Family, shape: Shape, smaller: Shape) -> Checks:
 
 
 def _draw(family: Family) -> Checks:
-    """Check the inputs that a family draws itself."""
     kinds = product(types_of_results(family), (False, True), family.tests) if family.draw else ()
     for dtype, exact, shape in kinds:
         yield from _within(at(shape, dtype), _drawn(family, shape, dtype, exact))

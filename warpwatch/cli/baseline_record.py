@@ -56,7 +56,6 @@ class Recording:
         return f"run {len(self.runs) + 1} of {self.count}"
 
     def saved(self) -> list[Path]:
-        """List the files that were saved so far."""
         return [path for folder in self.project.saved_runs.glob("*/") for path in run_files(folder, f"*_{self.label}")]
 
     def progress(self) -> str:

@@ -138,8 +138,6 @@ def _target(worker: Worker, arch: str) -> tuple[Target, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Commit:
-    """A commit as git describes it."""
-
     id: str
     author: str
     day: str

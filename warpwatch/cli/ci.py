@@ -125,7 +125,6 @@ def _find_base(job: Job, named: str) -> None:
 
 
 def _check(job: Job, tests: Sequence[str]) -> None:
-    """Run the tests on the device."""
     device = "gpu" if job.on_gpu else "software"
     junit = job.file("tests.xml")
     options = [f"--warpwatch-device={device}", f"--junitxml={junit}", f"--warpwatch-sarif={job.file('tests.sarif')}"]

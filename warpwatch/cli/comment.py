@@ -84,7 +84,6 @@ def _read(folder: Path) -> tuple[list[Result], list[str]]:
 
 
 def main() -> int:
-    """Run the command by itself; returns its exit status."""
     parser = argparse.ArgumentParser(prog="warpwatch comment")
     add_arguments(parser)
     return run(**vars(parser.parse_args()))

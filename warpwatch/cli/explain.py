@@ -115,7 +115,6 @@ def _built(project: Project, name: str, commit: str, named: str, target: Target)
 
 
 def _gpu(project: Project) -> DeviceInfo | None:
-    """Describe the GPU; None where there is none."""
     worker = Worker(project, Settings(kind="gpu"))
     try:
         with contextlib.suppress(NoDevice):
@@ -128,7 +127,6 @@ def _gpu(project: Project) -> DeviceInfo | None:
 def _profiles(
     project: Project, case: Case, other: OtherKernel, old: CaseCode, new: CaseCode, device: DeviceInfo | None
 ) -> tuple[Profile, Profile]:
-    """Profile both sides. Raises NoProfile."""
     if device is None:
         raise NoProfile("there is no GPU here, so no counters of Nsight Compute are compared")
 

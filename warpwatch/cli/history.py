@@ -61,7 +61,6 @@ def run(project: Project, *, case: str, folder: Path | None, new: Path | None) -
 
 
 def _show_case(runs: Sequence[RunRecord], case: str, steps: Sequence[Step]) -> None:
-    """Print one case night by night."""
     recorded = [run for run in runs if case in run.cases]
     ratios = {step.after.path: step.ratio for step in steps}
     for past, run in pairwise([recorded[0], *recorded]):

@@ -76,7 +76,6 @@ class JsonFile:
         self.record = replace(self.record, nothing=(*self.record.nothing, " ".join(reason.split())))
 
     def add(self, *tests: TestRecord) -> None:
-        """Add tests to the record."""
         self.record = replace(self.record, tests=(*self.record.tests, *tests))
 
     def end(self, status: int, message: str = "", *, broken: bool = False) -> None:
@@ -112,7 +111,6 @@ class JsonFile:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add --json."""
     parser.add_argument(
         "--json", metavar="FILE", help="write what was found for programs, as JSON (-: to the standard output)"
     )

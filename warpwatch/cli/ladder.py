@@ -18,6 +18,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(project: Project, *, runs: Sequence[Path]) -> int:
-    """Print a table for each family; returns the exit status. Raises BadRun."""
     print(tables([read_run(path) for path in chosen_files(runs)], project.families))
     return 0

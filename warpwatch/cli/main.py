@@ -103,7 +103,6 @@ def main() -> int:
 
 
 def _run(name: str, arguments: dict[str, Any]) -> int:
-    """Run a subcommand; returns its exit status."""
     project = () if name in WITHOUT_PROJECT else (find_project(Path.cwd()),)
     return int(_module(name).run(*project, **arguments))
 

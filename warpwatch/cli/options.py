@@ -30,12 +30,10 @@ class BadArgument(ValueError):
 
 
 def add_keywords(parser: argparse.ArgumentParser, text: str = "only cases that match, as pytest -k") -> None:
-    """Add -k."""
     parser.add_argument("-k", dest="keywords", default="", metavar="EXPR", help=text)
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Add --device."""
     kinds = ("auto", "gpu", "software")
     parser.add_argument("--device", choices=kinds, default="auto", help="auto: a GPU where there is one, else software")
 
@@ -57,7 +55,6 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
 def add_runs(
     parser: argparse.ArgumentParser, text: str = "a saved run, or a folder of them; of several, medians are shown"
 ) -> None:
-    """Add saved runs, one or more."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
 
 

@@ -158,7 +158,6 @@ class Watch:
         self.begin(saved | self.checked if running or not known else saved)
 
     def begin(self, changed: Iterable[Path]) -> None:
-        """Begin a round."""
         self.checked = frozenset(path.resolve() for path in changed)
         self.json.restart({"device": self.device, "-k": self.keywords})
         self.states = {path: _state(path, FILE) for path in self.files}
@@ -188,12 +187,10 @@ class Watch:
             self.json.end(int(not self.good))
 
     def _say_of_nothing(self, line: str) -> None:
-        """Say why nothing was checked."""
         _say(line)
         self.json.nothing(line)
 
     def end(self) -> None:
-        """End the round that runs, and its step."""
         if self._round:
             self._round.close()
             self._round = None

@@ -125,7 +125,6 @@ def _watch(answer: Answer, project: Project, files: Mapping[Name, Collection[Pat
 
 
 def _compile(answer: Answer, project: Project, kind: str, cases: Sequence[Case]) -> None:
-    """Open the device and compile the builds of cases for it."""
     worker = Worker(project, Settings(kind=kind))
     try:
         device = worker.call(describe_device)
@@ -145,7 +144,6 @@ def _compile(answer: Answer, project: Project, kind: str, cases: Sequence[Case])
 
 
 def _refused(build: Build, error: CompileError) -> TestRecord:
-    """Return the record of a build that does not compile."""
     message, place = plain_lines(str(error)), Place(file=str(build.source), line=1)
     return TestRecord(
         id=build.id,

@@ -138,7 +138,6 @@ class Module:
         return start
 
     def unload(self) -> None:
-        """Give the memory of the file back."""
         self._cuda.cuModuleUnload(self._handle)
 
 

@@ -148,7 +148,6 @@ class Device:
 
     @property
     def free_memory(self) -> int:
-        """Bytes that are free on the device."""
         with self._errors("asking for free memory"):
             return int(self._driver.mem_get_info()[0])
 
@@ -500,7 +499,6 @@ class Device:
         driver_calls.reset_persisting_cache()
 
     def set_variable(self, function: Function, name: str, value: np.generic) -> None:
-        """Set a __device__ variable of the module that holds a kernel."""
         for address in self._variables(function, name)[0]:
             self.write(address, np.array([value]))
             self.finish()

@@ -116,7 +116,6 @@ class Isolated:
 
 
 def environment(home: str) -> dict[str, str]:
-    """Return the environment of a process whose home folder is ``home``."""
     from warpwatch.devices.compile.compiler import cache_folder  # noqa: PLC0415  # absent where this file is a script
 
     kept = {name: text for name, text in os.environ.items() if KEPT.fullmatch(name) and not SECRET.search(name)}

@@ -20,7 +20,6 @@ from warpwatch.devices.worker import Worker, machine
 
 
 def run_case(case: Case, image: Path, inputs: Mapping[str, Array], placement: Placement) -> Outcome:
-    """Launch a case once, in the child."""
     return next(run_several(machine(case.variant.on_host), case, image, [inputs], 1, placement))
 
 

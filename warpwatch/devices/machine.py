@@ -183,7 +183,6 @@ class Machine(Protocol):
 
 
 def in_order(starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """Return a function that calls all of these in order."""
     if len(starts) == 1:
         return starts[0]
 

@@ -263,7 +263,6 @@ def _elements(name: str, mismatch: Mismatch, owner: Owner | None) -> WrongElemen
 
 
 def _values(case: Case, name: str, mismatch: Mismatch) -> str:
-    """Say what an element holds, and what it should."""
     if any(array.name == name and array.dtype == "bool" for array in case.results):
         byte, right = int(mismatch.got), bool(mismatch.expected)  # type: ignore[call-overload]
         return (

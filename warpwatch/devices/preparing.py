@@ -29,7 +29,6 @@ NOTE = "prepare   its result is that of the inputs that `prepare` saw: prepare m
 
 
 def is_prepared(case: Case) -> bool:
-    """Tell whether a case is a call that is prepared."""
     return case.variant.call is not None and not isinstance(case.variant.call.prepare, Deferred)
 
 

@@ -50,7 +50,6 @@ class Outcome:
 
     @property
     def first(self) -> Array:
-        """The first result."""
         return next(iter(self.results.values()))
 
 
@@ -72,12 +71,10 @@ class Variables:
             self._device.copy(copy, address, size)
 
     def restore(self) -> None:
-        """Give the variables the values that were kept."""
         for address, size, copy in self._kept:
             self._device.copy(address, copy, size)
 
     def free(self) -> None:
-        """Give the memory of the values back."""
         for _, _, copy in self._kept:
             self._device.free(copy)
 
@@ -380,7 +377,6 @@ def _launch_again(loaded: Loaded, first: Mapping[str, Array], known: Sequence[in
 
 
 def _are_equal(results: Mapping[str, Array], others: Mapping[str, Array]) -> bool:
-    """Return whether results are equal to the bit."""
     return all(np.array_equal(bytes_of(array), bytes_of(others[name])) for name, array in results.items())
 
 

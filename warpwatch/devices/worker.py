@@ -81,7 +81,6 @@ class Worker:
 
     @property
     def spares(self) -> int:
-        """Number of spare children, whether or not they have opened the device."""
         return len(self._spares)
 
     def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -68,7 +68,6 @@ class Side:
     other: OtherKernel | None
 
     def launch(self) -> None:
-        """Launch the kernels once on random data."""
         case = find_case(load_project(self.root, self.module).families, self.case)
         machine = open_device(Settings(kind="gpu"))
         launch_and_wait(load_side(machine, case, self.image, upload(machine, case, random_inputs(case, 0)), self.other))
@@ -119,7 +118,6 @@ class Profile:
 
 
 def find_ncu() -> str:
-    """Find ncu. Raises NoProfile."""
     program = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
     if not Path(program).is_file():
         raise NoProfile(f"there is no ncu (Nsight Compute), so the counters of both sides are not compared: {HOW_NCU}")
@@ -157,7 +155,6 @@ def _run(command: Sequence[str], folder: Path) -> str:
 
 
 def _reason(printed: str) -> str:
-    """Return what is wrong from what ncu printed."""
     if "ERR_NVGPUCTRPERM" in printed:
         return HOW_RIGHTS
     errors = [line.rpartition("==")[2].strip() for line in printed.splitlines() if "ERROR" in line.upper()]

@@ -199,7 +199,6 @@ def _without_padding(instructions: tuple[Instruction, ...]) -> tuple[Instruction
 
 
 def mix(instructions: Iterable[Instruction]) -> dict[str, int]:
-    """Count instructions by their kinds, in alphabetical order."""
     return dict(sorted(Counter(each.kind for each in instructions).items()))
 
 

@@ -98,7 +98,6 @@ def parameter_in(test: str) -> str:
 
 
 def build_of(item: pytest.Item) -> Build | None:
-    """Return the build of a test, if it has one."""
     parameter = parameter_of(item)
     return parameter.build if isinstance(parameter, Case) else parameter if isinstance(parameter, Build) else None
 

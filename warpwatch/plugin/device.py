@@ -103,7 +103,6 @@ def _header(device: DeviceInfo | NoDevice) -> str:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Name the device."""
     if config.option.collectonly or is_part(config) or config.stash[MODEL]:  # not shown for processes of xdist
         return []
     device = open_device(config)

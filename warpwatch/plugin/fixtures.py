@@ -142,7 +142,6 @@ def assert_right(
 
 
 def _fail_where(problems: Sequence[str]) -> None:
-    """Fail the test where something is wrong with its case."""
     if problems:
         failure = pytest.fail.Exception("\n".join(problems), pytrace=False)
         failure.__context__ = WrongResult.of(problems)  # its kind and elements, for the record of this run
@@ -267,7 +266,6 @@ def command_of(item: pytest.Item) -> str:
 
 
 def command_for(config: pytest.Config, nodeid: str) -> str:
-    """Return the command that runs the test of an id."""
     options = _chosen(config, spelled(config, "device"), spelled(config, "schedule-seed"))
     options += f" {spelled(config, 'deterministic')}" * bool(value_of(config, "deterministic"))
     if value_of(config, "untrusted"):

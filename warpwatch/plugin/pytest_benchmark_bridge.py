@@ -222,7 +222,6 @@ class Benchmarks:
         self._session.benchmarks = [_MeasuredElsewhere(saved, shown) for saved, shown in documents]
 
     def hide_tables(self) -> None:
-        """Keep pytest-benchmark from printing its tables."""
         self._session.quiet = True
 
     def measure_here(self, *, save: bool) -> None:
@@ -247,7 +246,6 @@ class Benchmarks:
 
     @property
     def saves(self) -> bool:
-        """True where this run is saved."""
         return bool((self._session.save or self._session.autosave) and not self._session.disabled)
 
     @property
@@ -257,7 +255,6 @@ class Benchmarks:
 
     @property
     def json_file(self) -> str:
-        """File of --benchmark-json; empty where none is given."""
         return str(self._session.json or "")
 
     def save_by(self, storage: Storage, write: Callable[[Path, str], object], saving: _Guard) -> None:
@@ -285,7 +282,6 @@ class _MeasuredElsewhere:
 
     @property
     def extra_info(self) -> dict[str, Any]:
-        """Facts of the case."""
         return dict(self.saved["extra_info"])
 
     @property

@@ -83,7 +83,6 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the lines on the run as a whole."""
     for text in _lines_on_run(terminalreporter):
         terminalreporter.line(text)
 
@@ -406,7 +405,6 @@ def _gpu_of(config: pytest.Config) -> dict[str, Any]:
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:
-    """Return the options of this run that were chosen, by name."""
     values = {name: value_of(config, name) for name in OPTIONS if name not in ("record", "json")}
     chosen = {name: v for name, v in values.items() if v != OPTIONS[name].get("default", v and None) and v}
     named = {"-k": config.option.keyword, "-m": config.option.markexpr}

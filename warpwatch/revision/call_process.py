@@ -41,7 +41,6 @@ def answer(project: Project, name: str, arguments: Sequence[Any]) -> tuple[float
 
 
 def serve(lines: socket.SocketIO, project: Project) -> None:
-    """Answer questions until the parent hangs up."""
     while question := lines.readline():
         number, name, *arguments = json.loads(question)
         value, error = None, ""

@@ -49,12 +49,10 @@ def find_commit(revision: str, root: Path) -> str:
 
 
 def is_shallow(root: Path) -> bool:
-    """Tell whether a clone lacks a part of its history."""
     return git("", root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
 def is_ancestor(commit: str, of: str, root: Path) -> bool:
-    """Tell whether a commit is another one or in its history."""
     return git(of, root, "merge-base", "--is-ancestor", "--end-of-options", commit, of).returncode == 0
 
 

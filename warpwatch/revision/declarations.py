@@ -165,7 +165,6 @@ def machine_code(build: Any, architecture: Callable[[], str]) -> str:
 
 @functools.cache  # all shapes of a build ask, and the files of a revision do not change
 def kernels_of(build: Any) -> Any:
-    """Return what is compiled for a build."""
     return engine("kernels_of")(build)
 
 

@@ -163,5 +163,4 @@ class Reading:
         return max(os.fstat(file.fileno()).st_size for file in (self._printed, self._output)) >= MOST_BYTES
 
     def stop(self) -> None:
-        """End the process, if it still runs, and remove its files."""
         self._open.close()

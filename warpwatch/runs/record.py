@@ -169,7 +169,6 @@ class TestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """The test's name without its file."""
         return self.id.partition("::")[2] or self.id
 
 
@@ -300,7 +299,6 @@ class RunRecord(_RunFacts):
 
     @property
     def gpu_uuid(self) -> str:
-        """UUID of the GPU; empty where it is unknown."""
         return self.gpu.uuid
 
     def is_slower(self, test: TestRecord) -> bool:
@@ -422,7 +420,6 @@ def parse_run(path: Path, content: bytes, tolerant: bool = False) -> RunRecord:
 
 
 def _run(path: Path, read: _Document[Any], cases: Mapping[str, CaseRecord], problems: Mapping[str, str]) -> RunRecord:
-    """Make a run of what was read. Raises OverflowError."""
     about = {each.name: getattr(read.warpwatch, each.name) for each in fields(About)}
     return RunRecord(
         path=path,
@@ -493,7 +490,6 @@ def _name(entry: Any) -> str:
 
 
 def _read_case(name: str, entry: Any) -> CaseRecord:
-    """Read one case. Raises ValueError, with a sentence about the case."""
     try:
         read = typed(entry, _Entry)
     except ValueError as error:

@@ -184,7 +184,6 @@ class Space:
 
 
 def _space(given: Field) -> Space:
-    """Read ``ConfigurationSpace``. Raises BadT1."""
     lists, defaults = dict[str, list[Value]](), Values()
     for each in given.take("TuningParameters").each():
         name, listed, default = each.take("Name").text(), each.take("Values"), each.find("Default")
@@ -491,7 +490,6 @@ class _Imported:
 
 
 def _read(file: Path, changed: Mapping[str, Mapping[str, Any]], wanted: Wanted, has_draw: bool) -> _Imported:
-    """Read a file. Raises BadT1."""
     try:
         value = json.loads(file.read_text())
     except OSError as error:
@@ -523,7 +521,6 @@ def _family(
     fields_of_kernel: Mapping[str, Any],
     fields: Mapping[str, Any],
 ) -> Family:
-    """Make the family of a file. Raises BadT1."""
     general, shape = imported.given.find("General"), imported.shape
     title = (general.find("BenchmarkName") if general else None) or imported.kernel.take("KernelName")
     imported.arrays(shape)  # a Size that cannot be calculated is a mistake of the file, said at once
@@ -548,7 +545,6 @@ def _family(
 
 
 def _variant(imported: _Imported, fields: Mapping[str, Any]) -> Variant:
-    """Return the kernel of a file. Raises BadT1."""
     spec, file = imported.kernel, imported.file
     entry, types, options = (spec.take("KernelName").text(), spec.find("KernelTypeNames"), spec.find("CompilerOptions"))
     template = f"<{', '.join(each.text() for each in types.each())}>" if types and types.value else ""

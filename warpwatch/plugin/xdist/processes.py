@@ -31,7 +31,6 @@ def is_part(config: pytest.Config) -> bool:
 
 
 def number_of_parts(config: pytest.Config) -> int:
-    """Return the number of processes that run tests."""
     return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) if is_part(config) else 1
 
 

@@ -56,7 +56,6 @@ class CasePage:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Recorded facts by name."""
         entry, peak = self.entry, self.material.today.gpu.peak_bytes_per_second
         if not entry.timed:
             return {}
@@ -170,7 +169,6 @@ class CasePage:
 
 
 def _resources(facts: Facts) -> dict[str, str]:
-    """Return resources of a launch by name; empty where they were not recorded."""
     shared = facts.shared_bytes + (facts.dynamic_shared_bytes or 0)
     clocks = [mhz for mhz in facts.sm_clock_mhz if mhz]
     return {

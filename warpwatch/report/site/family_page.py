@@ -24,7 +24,6 @@ class FamilyPage:
 
     @cached_property
     def cases(self) -> list[Entry]:
-        """The measured cases of the family."""
         return [entry for entry in self.material.entries if entry.family == self.name and entry.seconds]
 
     @cached_property
@@ -47,7 +46,6 @@ class FamilyPage:
 
     @property
     def notes(self) -> dict[str, str]:
-        """Notes on the variants, by their names."""
         return {e.variant: e.case.variant.note for e in self.cases if e.case and e.case.variant.note}
 
 

@@ -25,7 +25,6 @@ class MachinePage:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Recorded facts of the GPU and its clocks, by name."""
         gpu, timed = self.material.today.gpu, self.material.today.cases.values()
         clocks = [mhz for each in timed for mhz in each.facts.sm_clock_mhz if mhz] or [0]
         overheads = [each.facts.overhead for each in timed if each.facts.overhead] or [0.0]

@@ -29,7 +29,6 @@ class Night:
 
     @cached_property
     def verdicts(self) -> Counter[str]:
-        """Number of cases by verdict."""
         return Counter(str(decision.verdict) for decision in self.run.decisions.values())
 
     @property

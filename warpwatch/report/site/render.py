@@ -183,7 +183,6 @@ def _asset(name: str) -> bytes:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    """Return the environment of all templates, each of which is compiled once."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: HERE.joinpath("templates", name).read_text(encoding="utf-8")),
         autoescape=True,

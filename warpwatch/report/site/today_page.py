@@ -36,7 +36,6 @@ class TodayPage:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of cases by verdict."""
         counted = Counter(entry.verdict for entry in self.material.entries)
         return {name: counted[name] for name in MEANING if counted[name] or name in ("slower", "faster")}
 
