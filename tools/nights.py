@@ -114,7 +114,8 @@ class World:
         rows = np.arange(len(self.names))
         drawn = self.deviations[rows, rng.integers(self.deviations.shape[1], size=len(rows))]
         signs = rng.choice([-1, 1], len(rows))
-        return np.exp(self.logs + shift + signs * drawn) + rng.choice(self.offsets) * rng.choice([-1, 1])
+        offset = float(rng.choice(self.offsets) * rng.choice([-1, 1]))
+        return np.asarray(np.exp(self.logs + shift + signs * drawn) + offset, np.float64)
 
 
 def world_of(runs: Sequence[RunRecord]) -> World:
@@ -193,7 +194,7 @@ def draw_night(world: World, experiment: Experiment, rng: np.random.Generator) -
             name: replace(facts, identity=MODIFIED) if changed else facts
             for name, facts, changed in zip(world.names, world.facts, modified, strict=True)
         },
-        slow={world.names[i]: math.log1p(experiment.slowdown) for i in np.flatnonzero(slow)},
+        slow={world.names[i]: math.log1p(experiment.slowdown) for i in np.flatnonzero(slow).tolist()},
         process=process,
     )
 
