@@ -71,7 +71,9 @@ def test_each_gpu_of_a_run_decides_about_its_own_cases() -> None:
     two = read_run(ROOT / "bench/recordings/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
     found = against_baseline(two, read_runs(BASELINES / "nvidia-h100-80gb-hbm3"))
     recorded = {name: timed.facts.verdict for name, timed in two.cases.items() if timed.facts.verdict}
-    assert {name: str(decision.verdict) for name, decision in found.decisions.items()} == recorded
+    excused = {Verdict.IDENTICAL: "unsure"}  # as unchanged work was called then that this GPU took longer for
+    now = {name: excused.get(each.verdict, str(each.verdict)) for name, each in found.decisions.items()}
+    assert now == recorded
     effects = [re.fullmatch(r"common to this run, .*, by (\d+) unchanged cases", note) for note in found.notes]
     assert [int(effect[1]) > 300 for effect in effects if effect] == [True, True]
 

@@ -33,7 +33,7 @@ def test_one_run_foretells_how_many_are_unsure_with_one_and_with_two(gpu: str) -
     effects = [early._effect(name) for name in early.cases]
     for past in ([first], [first, second]):
         verdicts = [each.verdict for each in compared(past, last).decide().values()]
-        unsure = verdicts.count(Verdict.UNSURE)
+        unsure = len(verdicts) - verdicts.count(Verdict.SAME)  # with two runs it is excused, because its work is known
         foretold = expected_unsure(effects, early.prior, len(past), 1)
         assert unsure > 80
         assert unsure / 1.3 < foretold < unsure * 1.3

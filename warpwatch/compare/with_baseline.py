@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import exp, log
 from statistics import fmean, median
 
@@ -25,6 +25,8 @@ from warpwatch.timing.measurement import Again, Budget, Measured, prepare, take_
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
     MIN_CONTROLS,
+    SAME_WORK,
+    SAVED_TIMES,
     Decision,
     Effect,
     Prior,
@@ -47,6 +49,10 @@ MIN_GPUS = 3  # a baseline of fewer GPUs does not show how far two of them diffe
 # floor on a GPU that the baseline does not have, unless three others and enough unchanged cases show a smaller one: of
 # ten H200s, each against four of the others, the furthest of 845 cases was up to 12 floors off, in half of them 1.8.
 FLOOR_BETWEEN_GPUS = 0.25
+BETWEEN_DAYS = (
+    0.005  # allowance where the baseline's runs of a GPU are of another day: no data show how far days differ
+)
+DAY = timedelta(days=1)  # the runs of a baseline that lie within it before a run are of the same day
 MAX_PROCESSES = 6  # the processes that measure a case that is hard to decide
 # The processes of a run that measure cases whose machine code is the baseline's: these can only be the same or unsure.
 # On an H200 that the baseline does not have, three processes left 26 of 867 cases unsure, and six left 22. Noise floors
@@ -243,6 +249,11 @@ def relevant_runs(runs: Sequence[RunRecord], gpu_uuid: str) -> list[RunRecord]:
     return own if len(own) >= MIN_OWN_RUNS else list(runs)
 
 
+def _same_day(run: RunRecord, when: datetime | None) -> bool:
+    """Tell whether a run of the baseline lies within DAY of a moment; of an unknown moment, it does."""
+    return when is None or (run.when is not None and abs(when - run.when) <= DAY)
+
+
 def sort_out(
     names: Collection[str], runs: Sequence[RunRecord], past: Sequence[RunRecord], incomparable: str
 ) -> tuple[dict[str, Decision], list[str]]:
@@ -320,10 +331,22 @@ class SampledCase:
 
 
 class Processes:
-    """Comparison of the processes of this run with those of ``past``, over the cases that both have."""
+    """Comparison of the processes of this run with those of ``past``, over the cases that both have.
+
+    ``when``: the moment of this run; None where it is unknown, and taken for that of ``past``. ``unspanned`` says why
+    times of ``past`` do not show how far this run may differ from them, ``few_controls`` that cases of unchanged work
+    are too few; both may be empty. ``by_pairs``: names of the cases that pairs decide then, all whose work is not known
+    to be the same. ``decide`` leaves them out; what no pair can decide is taken out of ``by_pairs``.
+    """
 
     def __init__(
-        self, past: Sequence[RunRecord], cases: Mapping[str, SampledCase], gpu_uuid: str, doubt: str, parts: int = 1
+        self,
+        past: Sequence[RunRecord],
+        cases: Mapping[str, SampledCase],
+        gpu_uuid: str,
+        doubt: str,
+        parts: int = 1,
+        when: datetime | None = None,
     ) -> None:
         self.cases, self.doubt, self.parts = cases, doubt, parts
         self.recorded = {name: case.facts for name, case in cases.items()}  # beside the samples that count
@@ -341,12 +364,37 @@ class Processes:
         self.baseline_effects = [process_effect(self.reference, run) for run in runs]
         self.changed = {name: change_of_work(facts, self.facts[name]) for name, facts in self.recorded.items()}
         self.unchanged = {name for name, changed in self.changed.items() if not changed}
+        self._own_runs = [run for run in past if run.gpu_uuid == gpu_uuid]
+        self._recent = [run for run in self._own_runs if _same_day(run, when)]
+        self.unspanned, self.few_controls = self._why_unspanned(), self._why_few()
+        decisive = not (self.unspanned or self.few_controls) or bool(doubt)
+        self.by_pairs: set[str] = set() if decisive else self.cases.keys() - self.unchanged
         self._disturbed = {name for name, facts in self.recorded.items() if facts.other_processes}
         self.prior: Prior | None = None
         self.floor_factor = 1.0
         self.effects: list[ProcessEffect] = []
         self._new: list[dict[str, float]] = []
         self.absorb({name: case.processes[0] for name, case in cases.items() if name not in self._disturbed})
+
+    def _why_unspanned(self) -> str:
+        """Say why the baseline does not show how far this GPU may differ from it today; empty where it does."""
+        own = len(self._own_runs)
+        if own < MIN_OWN_RUNS:
+            return (
+                f"the baseline has {own or 'no'} run{'s' * (own != 1)} of this GPU, and {MIN_OWN_RUNS} show its noise"
+            )
+        if len(self._recent) < MIN_OWN_RUNS:
+            newest = max(run.when or NEVER for run in self._own_runs)
+            day = f", the newest of {newest:%Y-%m-%d}" * (newest != NEVER)
+            return f"the baseline's runs of this GPU are of another day{day}"
+        return ""
+
+    def _why_few(self) -> str:
+        count = len(self.unchanged)
+        if count >= MIN_CONTROLS:
+            return ""
+        cases = "1 case does" if count == 1 else f"{count or 'no'} cases do"
+        return f"{cases} the baseline's work, and it takes {MIN_CONTROLS} to see what this run does to all"
 
     def absorb(self, samples: Mapping[str, Sequence[float]]) -> None:
         """Add one more process of this run, without what it does to every case."""
@@ -361,8 +409,13 @@ class Processes:
         return list(dict.fromkeys([*todo, *self._controls()])) if todo and not self.doubt else []
 
     def disturbed(self) -> list[str]:
-        """List the cases that others' work disturbed, and controls beside them, for a fresh process to measure."""
-        return list(dict.fromkeys([*sorted(self._disturbed), *self._controls()])) if self._disturbed else []
+        """List the cases that others' work disturbed, and controls beside them, for a fresh process to measure.
+
+        Pairs are measured in fresh processes anyway, and unchanged work is excused where nothing shows this GPU's noise.
+        """
+        excused = self.by_pairs | (self.unchanged if self.unspanned else set())
+        disturbed = sorted(self._disturbed - excused)
+        return list(dict.fromkeys([*disturbed, *self._controls()])) if disturbed else []
 
     def settle(self, undisturbed: Collection[str]) -> None:
         """Take note which cases a fresh process measured undisturbed; of the other disturbed ones the first counts."""
@@ -374,7 +427,8 @@ class Processes:
 
     def _may_change(self, name: str) -> bool:
         """Tell whether another process could decide about an unsure case."""
-        enough = name in self.unchanged and len(self._new) >= PROCESSES_OF_UNCHANGED
+        excused = name in self.unchanged or bool(self.few_controls)
+        enough = excused and len(self._new) >= PROCESSES_OF_UNCHANGED
         return not (enough or disturbance(self.recorded[name]))
 
     def _controls(self) -> list[str]:
@@ -387,56 +441,76 @@ class Processes:
         return [name for _, name in short[:: max(1, len(short) // (MIN_CONTROLS + MIN_CONTROLS // 3))]]
 
     def decide(self) -> dict[str, Decision]:
-        """Decide about all cases from the processes so far."""
+        """Decide from the processes so far about all cases but those of ``by_pairs``."""
         effects = {name: self._effect(name) for name in self.cases}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
         steady = [effects[name] for name in self.unchanged if not disturbance(self.recorded[name])]
         if steady and not (self.own or self._least_floor()):
             self.floor_factor = conformal_floor_factor(steady, self.prior)
-        return decide(effects, self.prior, looks=MAX_PROCESSES, floor_factor=self.floor_factor, parts=self.parts)
+        decided = {name: effect for name, effect in effects.items() if name not in self.by_pairs}
+        decisions = decide(decided, self.prior, MAX_PROCESSES, self.floor_factor, self.parts)
+        return {name: self._excused(name, decision) for name, decision in decisions.items()}
+
+    def _excused(self, name: str, decision: Decision) -> Decision:
+        """Call unchanged work identical, not unsure, where the baseline cannot show how far this GPU differs."""
+        if self.unspanned and not self.doubt and name in self.unchanged and decision.verdict == Verdict.UNSURE:
+            return replace(decision, verdict=Verdict.IDENTICAL, reason=SAME_CODE, suspect=False, decided_by=SAME_WORK)
+        return replace(decision, decided_by=SAVED_TIMES)
 
     def _least_floor(self) -> float:
-        enough = self.own or (len(self.gpu_uuids) >= MIN_GPUS and len(self.unchanged) >= MIN_CONTROLS)
+        enough = self.own or (len(self.gpu_uuids) >= MIN_GPUS and not self.few_controls)
         return 0.0 if enough else FLOOR_BETWEEN_GPUS
 
+    def _allowance(self) -> float:
+        """Return by how much floors are wider because this GPU's runs in the baseline are of another day."""
+        return BETWEEN_DAYS if self.own and len(self._recent) < min(MIN_OWN_RUNS, len(self._own_runs)) else 0.0
+
     def floor_note(self) -> str:
-        """Say why noise floors are wider than the baseline's spread asks for, or nothing."""
+        """Say what keeps saved times from calling a case slower, or why floors are wider than their spread; or nothing.
+
+        Nothing where saved times decide about unchanged work alone.
+        """
+        if not self.cases.keys() - self.unchanged - self.by_pairs:
+            return ""
+        if self.few_controls:
+            return f"saved times call no case slower or faster: {self.few_controls}"
         if self._least_floor():
             return (
-                f"nothing below {100 * FLOOR_BETWEEN_GPUS:.0f} % is called slower: it takes {MIN_GPUS} GPUs in the "
-                f"baseline and {MIN_CONTROLS} cases of unchanged machine code in the run to tell how this GPU differs"
+                f"nothing below {100 * FLOOR_BETWEEN_GPUS:.0f} % is called slower by saved times: it takes {MIN_GPUS} "
+                "GPUs in the baseline to tell how this GPU differs"
             )
+        if self._allowance():
+            return f"noise floors of saved times are {100 * BETWEEN_DAYS:.1f} % wider: {self.unspanned}"
         widened = f"noise floors widened {self.floor_factor:.1f}×: an unchanged kernel differs by that much on this GPU"
         return widened if self.floor_factor > 1 else ""
 
     def outlook(self) -> str:
         """Say how many unchanged cases this GPU's baseline leaves unsure, and how many more runs would, or nothing."""
         runs = len(self.past)
-        if not self.own or runs >= ENOUGH_RUNS or self.doubt or self.prior is None:
+        if self.unspanned or runs >= ENOUGH_RUNS or self.doubt or self.prior is None:
             return ""
         effects = [self._effect(name) for name in self.cases]
-        counts = [n for n in (runs, MIN_OWN_RUNS, ENOUGH_RUNS) if n >= runs]
+        counts = [runs, ENOUGH_RUNS]
         left = {n: round(expected_unsure(effects, self.prior, n, PROCESSES_OF_UNCHANGED)) for n in counts}
         if left[runs] == left[ENOUGH_RUNS]:
             return ""
-        more = " and ".join(f"about {left[n]} with {n}" for n in left if n > runs)
-        have = f"{runs} run{'s' * (runs > 1)}"
-        return f"of {len(effects)} unchanged cases, about {left[runs]} stay unsure with a baseline of {have}, {more}"
+        now, then = f"about {left[runs]} stay unsure with a baseline of {runs} runs", f"about {left[ENOUGH_RUNS]}"
+        return f"of {len(effects)} unchanged cases, {now}, {then} with {ENOUGH_RUNS}"
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
         facts = self.recorded[name]
         if self.own:
-            effect = unpaired(old, new)
+            effect = replace(unpaired(old, new), allowance=self._allowance())
         else:
             one = unpaired(old, [exp(fmean(map(log, new)))])
             effect = replace(one, floor=self._least_floor(), processes=len(new))
-        same = SAME_CODE * (name in self.unchanged)
+        excuse = SAME_CODE if name in self.unchanged else self.few_controls
         then, now = ([mhz for each in side for mhz in each.sm_clock_mhz if mhz] for side in (self.facts[name], [facts]))
         return replace(
             effect,
-            doubt=self.doubt or disturbance(facts) or same,
-            no_gain=self.doubt or same,
+            doubt=self.doubt or disturbance(facts) or excuse,
+            no_gain=self.doubt or excuse,
             clock=median(now) / median(then) if then and now else 1.0,
         )

@@ -186,6 +186,7 @@ class RecordedDecision(Decision):
     processes: Count = 0
     reason: Text = ""
     explanation: Text = ""
+    decided_by: Text = ""
 
 
 @dataclass(frozen=True, kw_only=True)
