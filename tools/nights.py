@@ -16,6 +16,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 
@@ -35,6 +36,7 @@ from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, Floats, Verdict
 
 OTHER_GPUS, RUNS_EACH = 4, 2  # of a baseline that lacks the GPU at hand, about as that of the H200
 OTHER_NIGHT = 0.003
+RECORDED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 SLOWED = 1 / 3  # of the modified cases, where any is slower
 # Of one launch of a kernel without arguments: these are quickly compared.
 RECORDED = Identity(
@@ -50,7 +52,8 @@ RECORDED = Identity(
 )
 NOTE = (
     "A third of the cases is modified unless it says all; a third of these is slower, where a slowdown is named. "
-    f"Nights: standard deviation {100 * OTHER_NIGHT:g} % of each case. In brackets: 95 % intervals (Clopper-Pearson)."
+    f"Nights: standard deviation {100 * OTHER_NIGHT:g} % of each case. In brackets: 95 % intervals (Clopper-Pearson). "
+    "Pairs judge all modified cases in their column; `decides` names what this suite asks by itself in such a run."
 )
 MODIFIED = msgspec.structs.replace(RECORDED, code="modified")
 
@@ -167,6 +170,7 @@ class Night:
 
     past: Sequence[RunRecord]
     gpu_uuid: str
+    when: datetime
     facts: Mapping[str, Facts]
     slow: Mapping[str, float]
     process: Callable[[], dict[str, float]]
@@ -190,6 +194,7 @@ def draw_night(world: World, experiment: Experiment, rng: np.random.Generator) -
     return Night(
         past=[_saved(world, gpu, world.process(rng, world.gpus[gpu] + then)) for gpu in base],
         gpu_uuid=str(own),
+        when=RECORDED_AT + timedelta(days=7 * bool(experiment.night)),
         facts={
             name: replace(facts, identity=MODIFIED) if changed else facts
             for name, facts, changed in zip(world.names, world.facts, modified, strict=True)
@@ -206,13 +211,27 @@ def _saved(world: World, gpu: int, seconds: Floats) -> RunRecord:
         name: CaseRecord(samples=each, facts=facts)
         for name, each, facts in zip(world.names, samples, world.facts, strict=True)
     }
-    return RunRecord(path=Path(f"{gpu}.json"), gpu=Gpu(uuid=str(gpu)), cases=cases)
+    return RunRecord(path=Path(f"{gpu}.json"), gpu=Gpu(uuid=str(gpu)), when=RECORDED_AT, cases=cases)
 
 
-def judge(world: World, night: Night, rng: np.random.Generator) -> tuple[set[str], set[str]]:
-    """Return the cases that are called slower: by saved times alone, and where pairs decide about modified ones."""
+@dataclass(frozen=True)
+class Called:
+    """Cases that are called slower, by saved times alone and where pairs decide about modified cases.
+
+    ``asks_pairs``: pairs are what decides in such a run.
+    """
+
+    saved: set[str]
+    pairs: set[str]
+    asks_pairs: bool
+
+
+def judge(world: World, night: Night, rng: np.random.Generator) -> Called:
+    """Decide about a run in both ways."""
     cases = {name: SampledCase(night.facts[name], [[time]]) for name, time in night.process().items()}
-    processes = Processes(night.past, cases, night.gpu_uuid, "")
+    processes = Processes(night.past, cases, night.gpu_uuid, "", when=night.when)
+    asks_pairs = bool(processes.by_pairs)
+    processes.by_pairs.clear()
     decisions = processes.decide()
     for _ in range(MAX_PROCESSES - 1):
         if not (chosen := processes.wanted(decisions)):
@@ -222,7 +241,7 @@ def judge(world: World, night: Night, rng: np.random.Generator) -> tuple[set[str
         decisions = processes.decide()
     saved = {name for name, decision in decisions.items() if decision.verdict == Verdict.SLOWER}
     paired = {name: night.slow.get(name, 0.0) for name, changed in processes.changed.items() if changed}
-    return saved, saved - paired.keys() | _slower_in_pairs(world.pairs, paired, rng)
+    return Called(saved, saved - paired.keys() | _slower_in_pairs(world.pairs, paired, rng), asks_pairs)
 
 
 def _slower_in_pairs(pairs: PairRecording, slower: Mapping[str, float], rng: np.random.Generator) -> set[str]:
@@ -250,21 +269,35 @@ class Count:
             self.found[size].append(name in called)
 
 
-def count_all(
-    world: World, experiments: Sequence[Experiment], trials: int, seed: int
-) -> dict[str, tuple[Count, Count]]:
-    """Play all experiments; return what is counted by saved times alone and with pairs, by title.
+@dataclass(kw_only=True)
+class Counts:
+    """What both ways said in one experiment, and in how many runs pairs are what decides."""
+
+    saved: Count = field(default_factory=Count)
+    pairs: Count = field(default_factory=Count)
+    asks_pairs: int = 0
+
+    @property
+    def decided_by(self) -> str:
+        """What decides about the modified cases of such a run."""
+        return "pairs" if self.asks_pairs else "saved times"
+
+
+def count_all(world: World, experiments: Sequence[Experiment], trials: int, seed: int) -> dict[str, Counts]:
+    """Play all experiments; return their counts by title.
 
     ``trials``: runs of each experiment, unless it is 0: then as many as each asks for.
     """
     medians = dict(zip(world.names, np.exp(world.logs).tolist(), strict=True))
     counts = {}
     for number, experiment in enumerate(experiments):
-        rng, counted = np.random.default_rng([seed, number]), (Count(), Count())
+        rng, counted = np.random.default_rng([seed, number]), Counts()
         for _ in range(trials or experiment.runs):
             night = draw_night(world, experiment, rng)
-            for count, called in zip(counted, judge(world, night, rng), strict=True):
-                count.add(called, night.slow, medians)
+            called = judge(world, night, rng)
+            counted.saved.add(called.saved, night.slow, medians)
+            counted.pairs.add(called.pairs, night.slow, medians)
+            counted.asks_pairs += called.asks_pairs
         counts[experiment.title] = counted
     return counts
 
@@ -278,20 +311,17 @@ def interval(hits: int, count: int) -> str:
     return f"{hits:,} of {count:,} ({100 * low:.1f} to {100 * high:.1f} %)"
 
 
-def tables(experiments: Sequence[Experiment], counts: Mapping[str, tuple[Count, Count]]) -> str:
+def tables(experiments: Sequence[Experiment], counts: Mapping[str, Counts]) -> str:
     """Tables in Markdown of runs with a false slower case, and of slowdowns found: a row for each experiment."""
-    rows = [["runs with a false slower case", "saved times alone", "pairs decide", "audit, 6b78646"]]
-    rows += [
-        [each.title, *(_false(count.false) for count in counts[each.title]), "–" if each.slowdown else each.audit]
-        for each in experiments
-    ]
+    rows = [["runs with a false slower case", "by saved times alone", "by pairs", "decides", "audit, 6b78646"]]
     power = [["found", "by", *CLASSES, "audit, 6b78646, above 100 µs"]]
-    power += [
-        [each.title, by, *(interval(sum(count.found[size]), len(count.found[size])) for size in CLASSES), each.audit]
-        for each in experiments
-        if each.slowdown
-        for by, count in zip(("saved times alone", "pairs"), counts[each.title], strict=True)
-    ]
+    for each in experiments:
+        ways = {"saved times": counts[each.title].saved, "pairs": counts[each.title].pairs}
+        false, decided_by = [_false(count.false) for count in ways.values()], counts[each.title].decided_by
+        rows.append([each.title, *false, decided_by, "–" if each.slowdown else each.audit])
+        for way, count in ways.items() if each.slowdown else ():
+            found = [interval(sum(count.found[size]), len(count.found[size])) for size in CLASSES]
+            power.append([each.title, way, *found, each.audit])
     return f"{_markdown(rows)}\n\n{_markdown(power)}"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.runs.identities import known
 from tools import nights
-from tools.nights import Count, Experiment, World, count_all, interval, tables, world_of
+from tools.nights import Count, Counts, Experiment, World, count_all, interval, tables, world_of
 from warpwatch.runs.record import BadRun, CaseRecord, Facts, Gpu, RunRecord, Sides
 
 NAMES = [f"{family}-{number}" for family in ("copy", "matmul") for number in range(40)]
@@ -51,7 +51,7 @@ def world() -> World:
     return world_of(recordings())
 
 
-def counted(world: World, experiment: Experiment, trials: int = 6) -> tuple[Count, Count]:
+def counted(world: World, experiment: Experiment, trials: int = 4) -> Counts:
     return count_all(world, [experiment], trials, seed=1)[experiment.title]
 
 
@@ -92,16 +92,23 @@ def test_the_baseline_is_of_this_gpu_or_of_four_others(world: World, unseen: boo
 
 def test_nothing_is_false_on_the_same_night_and_much_on_others_unless_pairs_decide(world: World) -> None:
     quiet = counted(world, Experiment(title="quiet"))
-    assert [sum(count.false) for count in quiet] == [0, 0]
-    saved, pairs = counted(world, Experiment(title="nights", night=0.02))
-    assert sum(saved.false) > 6
-    assert pairs.false == [0] * 6
+    assert [sum(count.false) for count in (quiet.saved, quiet.pairs)] == [0, 0]
+    nights_apart = counted(world, Experiment(title="nights", night=0.03))
+    assert sum(nights_apart.saved.false) > 4
+    assert nights_apart.pairs.false == [0] * 4
+    assert [each.decided_by for each in (quiet, nights_apart)] == ["saved times", "pairs"]
+
+
+def test_without_controls_saved_times_call_nothing_slower(world: World) -> None:
+    counts = counted(world, Experiment(title="all", modified=1, factor=1.03), trials=2)
+    assert (counts.saved.false, counts.pairs.false, counts.decided_by) == ([0, 0], [0, 0], "pairs")
 
 
 def test_a_slowdown_is_found_and_is_not_false(world: World) -> None:
-    for count in counted(world, Experiment(title="slower", slowdown=0.1)):
+    counts = counted(world, Experiment(title="slower", slowdown=0.1))
+    for count in (counts.saved, counts.pairs):
         assert sum(count.false) == 0
-        assert len(count.found["above 100 µs"]) > 20
+        assert len(count.found["above 100 µs"]) > 12
         assert np.mean(count.found["above 100 µs"]) > 0.95
 
 
