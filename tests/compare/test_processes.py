@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.identities import known
+from warpwatch.compare.doubts import PRINTS
 from warpwatch.compare.with_baseline import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes, SampledCase
 from warpwatch.runs.record import CaseRecord, Facts, Gpu, RunRecord
 from warpwatch.verdict.rule import MIN_CONTROLS, SAME_WORK, SAVED_TIMES, Decision, Verdict
@@ -23,13 +24,16 @@ UNSURE = Decision(verdict=Verdict.UNSURE)
 class Case:
     """A case of this run.
 
-    ``code``: a word for its machine code, which is 'old' in the baseline. ``slower``: factor on its time.
+    ``code``: a word for its machine code, which is 'old' in the baseline. ``slower``: factor on its time. ``spread``:
+    factor between the baseline's runs, back and forth.
     """
 
     bytes: int = SMALL
     library: str = ""
     code: str = "old"
     slower: float = 1.0
+    prints: bool = False
+    spread: float = 1.0
 
 
 def processes_of(
@@ -50,7 +54,7 @@ def processes_of(
 
     def facts(case: Case, code: str) -> Facts:
         identity = known(code=code, library=case.library)
-        return Facts(cache="cold", identity=identity, bytes=case.bytes, library=case.library)
+        return Facts(cache="cold", identity=identity, bytes=case.bytes, library=case.library, prints=case.prints)
 
     past = [
         RunRecord(
@@ -59,7 +63,8 @@ def processes_of(
             when=None if days is None else NOW - timedelta(days=days),
             cases={
                 name: CaseRecord(
-                    samples=(seconds[name] * (1 + spread * number * (-1) ** place),), facts=facts(case, "old")
+                    samples=(seconds[name] * (1 + spread * number * (-1) ** place) * case.spread ** (number % 2),),
+                    facts=facts(case, "old"),
                 )
                 for place, (name, case) in enumerate(cases.items())
             },
@@ -190,3 +195,37 @@ def test_no_process_measures_what_pairs_decide_or_the_work_excuses() -> None:
     assert processes.wanted(processes.decide()) == []
     processes.by_pairs.clear()
     assert "changed" in processes.wanted({"changed": UNSURE})
+
+
+def test_a_kernel_that_prints_is_no_control_and_not_judged_by_saved_times() -> None:
+    few = dict(list(CONTROLS.items())[1:]) | {"hello": Case(prints=True, slower=1.5)}
+    processes = processes_of(few)
+    assert processes.few_controls.startswith("29 cases do the baseline's work")
+    assert (processes.by_pairs, processes.controls) == (set(), few.keys() - {"hello"})
+    decision = processes.decide()["hello"]
+    assert (decision.verdict, decision.reason, decision.decided_by) == (Verdict.IDENTICAL, PRINTS, SAME_WORK)
+    assert processes_of(CONTROLS | {"hello": Case(prints=True)}).decide()["hello"].verdict == Verdict.SAME
+
+
+def test_pairs_alone_judge_a_modified_kernel_that_prints() -> None:
+    processes = processes_of(CONTROLS | CHANGED | {"hello": Case(prints=True, code="new", slower=1.5)}, 5)
+    assert processes.by_pairs == {"hello"}
+    assert {"changed", "case-0"} < processes.decide().keys()
+    processes.by_pairs.clear()
+    for _ in range(4):
+        processes.absorb({name: case.processes[0] for name, case in processes.cases.items()})
+    decisions = processes.decide()
+    assert (decisions["hello"].verdict, decisions["hello"].reason) == (Verdict.UNSURE, PRINTS)
+    assert "hello" not in processes.wanted({"changed": UNSURE, "hello": decisions["hello"]})
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict", "processes"),
+    [(Case(spread=1.4), Verdict.IDENTICAL, 0), (Case(spread=1.4, code="new"), Verdict.UNSURE, 1)],
+)
+def test_unchanged_work_whose_time_does_not_settle_is_identical(case: Case, verdict: Verdict, processes: int) -> None:
+    compared = processes_of(CONTROLS | {"odd": case}, 5)
+    decisions = compared.decide()
+    assert decisions["odd"].verdict == verdict
+    assert decisions["odd"].reason.startswith("varies too much between processes: no change below")
+    assert compared.wanted(decisions).count("odd") == processes

@@ -14,6 +14,7 @@ from warpwatch.verdict.rule import Decision, Verdict
 
 RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"
 CASE = "matmul-tiled-16x16-2048x2048x2048-float32"
+UNSTEADY = "matmul-rowstrip-64x1-2048x2048x2048-float64"  # its floor is above 20 %, which was unsure then
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,8 @@ def test_the_verdicts_are_those_that_the_run_recorded(run: RunRecord, baseline: 
     found = against_baseline(run, baseline)
     recorded = {name: timed.facts.verdict for name, timed in run.cases.items() if timed.facts.verdict}
     assert len(recorded) == 872
-    assert {name: str(decision.verdict) for name, decision in found.decisions.items()} == recorded
+    now = {name: str(decision.verdict) for name, decision in found.decisions.items()}
+    assert now == recorded | {UNSTEADY: "identical"}
     assert set(recorded.values()) == {"same", "unsure"}
     assert found.missing == []
     assert {other.gpu_uuid for other in found.past} == {run.gpu_uuid}
@@ -63,7 +65,7 @@ def test_an_older_run_keeps_its_words_and_figures_only_where_they_agree(
     assert {name: each.verdict for name, each in found.items()} == {
         name: each.verdict for name, each in other.decisions.items()
     }
-    assert sum(each.processes > 0 for each in found.values()) == len(found) - 1
+    assert sum(each.processes > 0 for each in found.values()) == len(found) - len({CASE, UNSTEADY})
 
 
 @pytest.mark.slow

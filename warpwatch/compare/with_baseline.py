@@ -12,7 +12,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed
-from warpwatch.compare.doubts import SAME_CODE, change_of_work, disturbance
+from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance
 from warpwatch.compare.reference import on_gpu
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.worker import Kernel
@@ -24,6 +24,7 @@ from warpwatch.timing.inputs import sharing_key
 from warpwatch.timing.measurement import Again, Budget, Measured, prepare, take_next_process
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
+    MAX_FLOOR,
     MIN_CONTROLS,
     SAME_WORK,
     SAVED_TIMES,
@@ -135,10 +136,13 @@ class BaselineComparison(Comparison):
         return [*filter(None, [*lines, self.common, self._bits()]), *self._changes(), *filter(None, self.notes)]
 
     def _changes(self) -> list[str]:
-        """Return lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
+        """Return lines on what changed besides machine code, and on cases whose work or time cannot be compared."""
         unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
         lines = listed("changed besides machine code", {n: each.besides("code") for n, each in self.changed.items()})
         lines += listed("not known to be the baseline's work, so no controls", unknown)
+        same = {name: each.reason for name, each in self.decisions.items() if each.verdict == Verdict.IDENTICAL}
+        unsteady = {name: reason for name, reason in same.items() if reason != SAME_CODE}
+        lines += listed("the same work, whose time is not judged", unsteady)
         past = relevant_runs(self.runs, self.gpu_uuid)
         without = any(timed.facts.identity is None for run in past for timed in run.cases.values())
         cure = [f"`{MIGRATE}` adds what earlier runs do not record of it"] if without and any(unknown.values()) else []
@@ -336,7 +340,8 @@ class Processes:
     ``when``: the moment of this run; None where it is unknown, and taken for that of ``past``. ``unspanned`` says why
     times of ``past`` do not show how far this run may differ from them, ``few_controls`` that cases of unchanged work
     are too few; both may be empty. ``by_pairs``: names of the cases that pairs decide then, all whose work is not known
-    to be the same. ``decide`` leaves them out; what no pair can decide is taken out of ``by_pairs``.
+    to be the same; elsewhere those of them that print. ``decide`` leaves them out; what no pair can decide is taken out
+    of ``by_pairs``. ``controls``: names of the cases of unchanged work that show what this run does to all.
     """
 
     def __init__(
@@ -364,11 +369,14 @@ class Processes:
         self.baseline_effects = [process_effect(self.reference, run) for run in runs]
         self.changed = {name: change_of_work(facts, self.facts[name]) for name, facts in self.recorded.items()}
         self.unchanged = {name for name, changed in self.changed.items() if not changed}
+        self._prints = {name for name, facts in self.recorded.items() if facts.prints}
+        self.controls = self.unchanged - self._prints
         self._own_runs = [run for run in past if run.gpu_uuid == gpu_uuid]
         self._recent = [run for run in self._own_runs if _same_day(run, when)]
         self.unspanned, self.few_controls = self._why_unspanned(), self._why_few()
-        decisive = not (self.unspanned or self.few_controls) or bool(doubt)
-        self.by_pairs: set[str] = set() if decisive else self.cases.keys() - self.unchanged
+        decisive = not (self.unspanned or self.few_controls)
+        pairs = self._prints if decisive else self.cases.keys()
+        self.by_pairs: set[str] = set() if doubt else pairs - self.unchanged
         self._disturbed = {name for name, facts in self.recorded.items() if facts.other_processes}
         self.prior: Prior | None = None
         self.floor_factor = 1.0
@@ -390,7 +398,7 @@ class Processes:
         return ""
 
     def _why_few(self) -> str:
-        count = len(self.unchanged)
+        count = len(self.controls)
         if count >= MIN_CONTROLS:
             return ""
         cases = "1 case does" if count == 1 else f"{count or 'no'} cases do"
@@ -399,7 +407,7 @@ class Processes:
     def absorb(self, samples: Mapping[str, Sequence[float]]) -> None:
         """Add one more process of this run, without what it does to every case."""
         medians = {name: median(values) for name, values in samples.items()}
-        effect = process_effect(self.reference, {name: medians[name] for name in self.unchanged if name in medians})
+        effect = process_effect(self.reference, {name: medians[name] for name in self.controls if name in medians})
         self.effects.append(effect)
         self._new.append({name: effect.remove(seconds) for name, seconds in medians.items()})
 
@@ -411,7 +419,7 @@ class Processes:
     def disturbed(self) -> list[str]:
         """List the cases that others' work disturbed, and controls beside them, for a fresh process to measure.
 
-        Pairs are measured in fresh processes anyway, and unchanged work is excused where nothing shows this GPU's noise.
+        Pairs are measured in fresh processes anyway; unchanged work is excused where nothing shows this GPU's noise.
         """
         excused = self.by_pairs | (self.unchanged if self.unspanned else set())
         disturbed = sorted(self._disturbed - excused)
@@ -427,13 +435,13 @@ class Processes:
 
     def _may_change(self, name: str) -> bool:
         """Tell whether another process could decide about an unsure case."""
-        excused = name in self.unchanged or bool(self.few_controls)
+        excused = name in self.unchanged or name in self._prints or bool(self.few_controls)
         enough = excused and len(self._new) >= PROCESSES_OF_UNCHANGED
         return not (enough or disturbance(self.recorded[name]))
 
     def _controls(self) -> list[str]:
         """List short cases of unchanged code, evenly over their sizes: they show what a process does to all."""
-        short = sorted((self.reference[n], n) for n in self.unchanged if self.reference[n] < CONTROL_SECONDS)
+        short = sorted((self.reference[n], n) for n in self.controls if self.reference[n] < CONTROL_SECONDS)
         # Those that are measured in a tenth of a second: without a library that is loaded, or large arrays.
         facts = self.recorded
         quick = [(t, n) for t, n in short if facts[n].bytes <= CONTROL_BYTES and not facts[n].library]
@@ -445,7 +453,7 @@ class Processes:
         effects = {name: self._effect(name) for name in self.cases}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        steady = [effects[name] for name in self.unchanged if not disturbance(self.recorded[name])]
+        steady = [effects[name] for name in self.controls if not disturbance(self.recorded[name])]
         if steady and not (self.own or self._least_floor()):
             self.floor_factor = conformal_floor_factor(steady, self.prior)
         decided = {name: effect for name, effect in effects.items() if name not in self.by_pairs}
@@ -453,10 +461,12 @@ class Processes:
         return {name: self._excused(name, decision) for name, decision in decisions.items()}
 
     def _excused(self, name: str, decision: Decision) -> Decision:
-        """Call unchanged work identical, not unsure, where the baseline cannot show how far this GPU differs."""
-        if self.unspanned and not self.doubt and name in self.unchanged and decision.verdict == Verdict.UNSURE:
-            return replace(decision, verdict=Verdict.IDENTICAL, reason=SAME_CODE, suspect=False, decided_by=SAME_WORK)
-        return replace(decision, decided_by=SAVED_TIMES)
+        """Call unchanged work identical, not unsure, where times of this GPU or of such a kernel cannot tell."""
+        settles = not (self.unspanned or name in self._prints or decision.floor >= MAX_FLOOR)
+        if settles or self.doubt or name not in self.unchanged or decision.verdict != Verdict.UNSURE:
+            return replace(decision, decided_by=SAVED_TIMES)
+        why = PRINTS if name in self._prints else SAME_CODE if self.unspanned else decision.reason
+        return replace(decision, verdict=Verdict.IDENTICAL, reason=why, suspect=False, decided_by=SAME_WORK)
 
     def _least_floor(self) -> float:
         enough = self.own or (len(self.gpu_uuids) >= MIN_GPUS and not self.few_controls)
@@ -506,7 +516,7 @@ class Processes:
         else:
             one = unpaired(old, [exp(fmean(map(log, new)))])
             effect = replace(one, floor=self._least_floor(), processes=len(new))
-        excuse = SAME_CODE if name in self.unchanged else self.few_controls
+        excuse = SAME_CODE if name in self.unchanged else PRINTS if name in self._prints else self.few_controls
         then, now = ([mhz for each in side for mhz in each.sm_clock_mhz if mhz] for side in (self.facts[name], [facts]))
         return replace(
             effect,

@@ -204,6 +204,7 @@ def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
         "bytes": case.work.bytes,
         "source_hash": kernel.image.source_hash,
         "image_hash": kernel.image.image_hash,
+        "prints": bool(case.family.prints),
     }
 
 
