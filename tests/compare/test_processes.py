@@ -147,7 +147,7 @@ def test_pairs_decide_where_too_few_cases_do_the_baselines_work() -> None:
     few = dict(list(CONTROLS.items())[1:])
     processes = processes_of(few | CHANGED)
     assert (processes.unspanned, processes.by_pairs) == ("", {"changed"})
-    assert processes.few_controls == "29 cases do the baseline's work, and it takes 30 to see what this run does to all"
+    assert processes.few_controls == "29 cases of the baseline's work, and it takes 30 to see what this run does to all"
 
 
 def test_without_controls_and_pairs_nothing_is_slower_or_faster_and_the_reason_is_said() -> None:
