@@ -152,7 +152,7 @@ def test_pairs_decide_where_too_few_cases_do_the_baselines_work() -> None:
     few = dict(list(CONTROLS.items())[1:])
     processes = processes_of(few | CHANGED)
     assert (processes.unspanned, processes.by_pairs) == ("", {"changed"})
-    assert processes.few_controls == "29 cases do the baseline's work, and it takes 30 to see what this run does to all"
+    assert processes.few_controls == "29 cases of the baseline's work, and it takes 30 to see what this run does to all"
 
 
 def test_without_controls_and_pairs_nothing_is_slower_or_faster_and_the_reason_is_said() -> None:
@@ -200,7 +200,7 @@ def test_no_process_measures_what_pairs_decide_or_the_work_excuses() -> None:
 def test_a_kernel_that_prints_is_no_control_and_not_judged_by_saved_times() -> None:
     few = dict(list(CONTROLS.items())[1:]) | {"hello": Case(prints=True, slower=1.5)}
     processes = processes_of(few)
-    assert processes.few_controls.startswith("29 cases do the baseline's work")
+    assert processes.few_controls.startswith("29 cases of the baseline's work")
     assert (processes.by_pairs, processes.controls) == (set(), few.keys() - {"hello"})
     decision = processes.decide()["hello"]
     assert (decision.verdict, decision.reason, decision.decided_by) == (Verdict.IDENTICAL, PRINTS, SAME_WORK)

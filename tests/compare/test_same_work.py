@@ -164,8 +164,10 @@ def test_a_comparison_with_a_baseline_says_what_changed_and_what_is_unknown() ->
 
 def test_a_comparison_with_a_baseline_names_cases_whose_time_is_not_judged() -> None:
     comparison = baseline_of(KNOWN)
+    same = Decision(verdict=Verdict.IDENTICAL, processes=1)
     reasons = {"hello-a": PRINTS, "hello-b": PRINTS, "copy-a": SAME_CODE}
-    comparison.decisions = {name: Decision(verdict=Verdict.IDENTICAL, reason=why) for name, why in reasons.items()}
+    comparison.decisions = {name: replace(same, reason=why) for name, why in reasons.items()}
+    comparison.decisions["copy-b"] = Decision(verdict=Verdict.IDENTICAL, reason="built here, does the same work")
     said = [line for line in comparison.describe() if line.startswith("the same work")]
     assert said == [f"the same work, whose time is not judged: {PRINTS} (2 cases, such as hello-a)"]
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from math import exp, log
 from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.code_difference import first_line
-from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed
+from warpwatch.compare.comparison import Comparison, OldCode, listed
+from warpwatch.compare.confirmation import NEVER, Confirmation, build_then, counted, old_code, run_to_build
 from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance
+from warpwatch.compare.pairs import PAIR_SECONDS
 from warpwatch.compare.reference import on_gpu
-from warpwatch.devices.compile.compiler import CompileError, Image, Target
+from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.worker import Kernel
-from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.record import Facts, RunRecord, typed
 from warpwatch.timing import sampling
@@ -26,6 +26,7 @@ from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, p
 from warpwatch.verdict.rule import (
     MAX_FLOOR,
     MIN_CONTROLS,
+    PAIRS,
     SAME_WORK,
     SAVED_TIMES,
     Decision,
@@ -41,7 +42,6 @@ from warpwatch.verdict.rule import (
 
 MOST_NAMED = 5  # cases in a line
 BY_EVENTS = "by events"  # how a time is read, unless Facts.how says otherwise
-NEVER = datetime.min.replace(tzinfo=UTC)
 MIGRATE = "python -m warpwatch baseline migrate"
 ENOUGH_RUNS = 5  # of a baseline: more leave hardly fewer cases unsure
 MIN_OWN_RUNS = 3  # with this many runs of the same GPU in the baseline, only these are compared with
@@ -68,19 +68,26 @@ CONTROL_SECONDS, CONTROL_BYTES = 1e-3, 2**29
 class BaselineComparison(Comparison):
     """Comparison of a run with saved ones.
 
-    ``runs``: the baseline. ``gpu_uuid``: the GPU of this run. ``incomparable_reason`` says why the two cannot be
-    compared, ``doubt`` why times of this device prove nothing; each may be empty. ``parts``: the number of parts of the
-    run, each of which has its own comparison. ``common``: a line on what this run does to all cases. ``notes``: lines
-    on noise floors, on what more runs in the baseline would bring, and the alarm.
+    ``runs``: the baseline. ``gpu_uuid``: the GPU of this run. ``incomparable_reason`` says why saved times cannot be
+    compared, ``doubt`` why times of this device prove nothing; each may be empty. ``toolchain``: only another driver or
+    toolkit is that reason, so that pairs can compare. ``confirmation``: what measures pairs, or why none are measured.
+    ``when``: the moment of this run. ``parts``: the number of parts of the run, each of which has its own comparison.
+    ``common``: a line on what this run does to all cases. ``notes``: lines on what decided cases and why, on noise
+    floors, on what more runs in the baseline would bring, and the alarm.
     """
 
     runs: Sequence[RunRecord] = ()
     gpu_uuid: str = ""
     incomparable_reason: str = ""
+    toolchain: bool = False
     doubt: str = ""
+    confirmation: Confirmation | str = "no pairs were measured"
+    when: datetime | None = None
     parts: int = 1
     common: str = ""
     notes: Sequence[str] = ()
+    _reasons: Mapping[str, str] = field(default_factory=dict)  # why pairs did not decide about cases that they should
+    _budget: Budget = field(default_factory=lambda: Budget(seconds=PAIR_SECONDS, rounds=1, warm_up=True))
 
     @property
     def active(self) -> bool:
@@ -95,6 +102,7 @@ class BaselineComparison(Comparison):
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Prove a case right and make it ready to be sampled. Raises WrongResult or DeviceError."""
+        self._budget = replace(budget, observers=())
         return prepare(kernel, case, cold, budget)
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
@@ -104,43 +112,73 @@ class BaselineComparison(Comparison):
             self.measured[measured.case.id] = measured
 
     def conclude(self, again: Again) -> None:
-        """Decide about all cases together. Fresh processes measure again what is undecided."""
+        """Decide about all cases together, by pairs or saved times. Fresh processes measure again what is undecided."""
         runs, differently = timed_alike(self.measured, self.runs)
         past, alike = relevant_runs(runs, self.gpu_uuid), [name for name in self.measured if name not in differently]
-        self.decisions, names = sort_out(alike, runs, past, self.incomparable_reason)
+        by_pairs_alone = self.toolchain and not isinstance(self.confirmation, str)
+        self.decisions, names = sort_out(alike, runs, past, "" if by_pairs_alone else self.incomparable_reason)
         self.decisions |= differently
         if not names:
             return
+        if by_pairs_alone:
+            self.decisions |= self._decide_by_pairs(names, self.incomparable_reason, again)
+            why = {name: f"{self.incomparable_reason}; {each}" for name, each in self._reasons.items()}
+            self.decisions |= {n: Decision(verdict=Verdict.INCOMPARABLE, reason=each) for n, each in why.items()}
+            return
         cases = {name: SampledCase.of(self.measured[name]) for name in names}
-        processes = Processes(past, cases, self.gpu_uuid, self.doubt, self.parts)
+        processes = Processes(past, cases, self.gpu_uuid, self.doubt, self.parts, self.when)
+        self.changed = processes.changed
+        if processes.by_pairs:
+            self._confirm(processes, again)
         self.decisions |= _measure_and_decide(processes, self.measured, again)
-        effect, self.changed = processes.effects[0], processes.changed
+        effect = processes.effects[0]
         self.common, self.alarm = taken_out(effect), effect.alarm(processes.baseline_effects)
-        self.notes = [processes.outlook(), processes.floor_note(), self.alarm]
+        self.notes = [*self.notes, processes.outlook(), processes.floor_note(), self.alarm]
         for measured in self.measured.values():
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
+
+    def _confirm(self, processes: Processes, again: Again) -> None:
+        """Decide by pairs about the cases that saved times cannot decide; leave those that have none to saved times."""
+        names = [name for name in self.measured if name in processes.by_pairs]
+        self.decisions |= self._decide_by_pairs(names, processes.unspanned or processes.few_controls or PRINTS, again)
+        processes.by_pairs -= self._reasons.keys()
+        if processes.by_pairs:  # both ways to decide share the run's probability of a false alarm
+            processes.parts *= 2
+        self.notes = [*self.notes, *listed("decided by saved times, not by pairs", self._reasons)]
+
+    def _decide_by_pairs(self, names: Sequence[str], why: str, again: Again) -> dict[str, Decision]:
+        """Decide about cases by pairs, as far as the baseline's commit has them. ``why``: saved times cannot."""
+        if isinstance(self.confirmation, str):
+            self._reasons = dict.fromkeys(names, self.confirmation)
+            return {}
+        measured = {name: self.measured[name] for name in names}
+        self.confirmation.build(measured, self.parts)
+        parts = self.parts * (2 if self.confirmation.reasons else 1)
+        decisions = self.confirmation.decide(measured, self._budget, again, self.doubt, parts)
+        self._reasons, self.notes = self.confirmation.reasons, self.confirmation.describe(why)
+        return decisions
 
     def _describe(self) -> list[str]:
         """Return lines on what is compared with, and on what this run does to all cases."""
         own = sum(run.gpu_uuid == self.gpu_uuid for run in self.runs)
         text = f"baseline: {len(self.runs)} runs in {self.runs[0].path.parent}, {own} of them on this GPU"
-        if own < min(MIN_OWN_RUNS, len(self.runs)):
-            text += f"; with {MIN_OWN_RUNS} of them, noise floors would be those of this GPU, not of its model"
         lines = [text]
         if len(self.runs) < MIN_OWN_RUNS:
             lines.append(
                 f"too few runs ({len(self.runs)}) to show the spread between processes: that of an H200 is assumed; "
                 "five make a baseline"
             )
-        return [*filter(None, [*lines, self.common, self._bits()]), *self._changes(), *filter(None, self.notes)]
+        lines += [self.common, self._bits(), *self._changes(), *self.notes]
+        return list(dict.fromkeys(filter(None, lines)))  # pairs may say the same of what changed
 
     def _changes(self) -> list[str]:
         """Return lines on what changed besides machine code, and on cases whose work or time cannot be compared."""
         unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
         lines = listed("changed besides machine code", {n: each.besides("code") for n, each in self.changed.items()})
         lines += listed("not known to be the baseline's work, so no controls", unknown)
-        same = {name: each.reason for name, each in self.decisions.items() if each.verdict == Verdict.IDENTICAL}
+        timed = {name: each for name, each in self.decisions.items() if each.processes}
+        same = {name: each.reason for name, each in timed.items() if each.verdict == Verdict.IDENTICAL}
         unsteady = {name: reason for name, reason in same.items() if reason != SAME_CODE}
         lines += listed("the same work, whose time is not judged", unsteady)
         past = relevant_runs(self.runs, self.gpu_uuid)
@@ -166,42 +204,19 @@ class BaselineComparison(Comparison):
         return sorted(set().union(*map(on_gpu, self.runs)) - ran)
 
     def old_codes(self, names: Sequence[str], project: Project, target: Target) -> dict[str, OldCode | str]:
-        """Build cases again from the commit of the baseline's newest run.
-
-        That is somebody's code, which runs here: so only a commit in HEAD's history is built.
-        """
-        run = _newest_clean(self.runs)
-        if run is None:
-            return dict.fromkeys(names, "the baseline does not say which commit it was made of")
-        if not is_ancestor(run.commit.id, "HEAD", project.root):
-            return dict.fromkeys(names, f"{run.commit}, which the baseline was made of, is not in HEAD's history here")
-        try:
-            built = build_cases(run.commit.id, f"the baseline's commit {run.commit}", names, project, target)
-        except BadRevision as error:
-            return dict.fromkeys(names, str(error))
-        return {name: _built_again(self.measured[name].case, built.get(name), run) for name in names}
+        """Return cases of the baseline's newest commit: as they were compared in pairs, or built again."""
+        known = {} if isinstance(self.confirmation, str) else self.confirmation.built
+        if cases := {name: self.measured[name].case for name in names if name not in known}:
+            try:
+                known = known | build_then(run_to_build(self.runs, project.root), cases, project, target)
+            except BadRevision as error:
+                known = known | dict.fromkeys(cases, str(error))
+        return {name: old_code(known[name]) for name in names}
 
     def next_step(self, case: str, against: str) -> str:
+        if self.decisions[case].decided_by == PAIRS and not isinstance(self.confirmation, str):
+            return f"python -m warpwatch explain {case} --against {self.confirmation.run.commit}"
         return f"pytest bench {against} REV -k {case}, with REV a commit in which it was fast"
-
-
-def _newest_clean(runs: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the last of the runs that were made of a clean commit."""
-    clean = [run for run in runs if run.commit.id and not run.commit.dirty and run.when]
-    return max(clean, key=lambda run: run.when or NEVER, default=None)
-
-
-def _built_again(case: Case, built: CommitCase | None, run: RunRecord) -> OldCode | str:
-    """Return what a run's commit has for a case where that is what the run measured, else why not."""
-    if case.variant.call:
-        return CALL
-    if built is None or case.id not in run.cases:
-        return f"{run.commit}, the baseline's newest, does not have it"
-    if isinstance(built.image, CompileError):
-        return f"in {run.commit}, {first_line(built.image)}"
-    if built.image.image_hash != run.cases[case.id].facts.image_hash:
-        return f"{run.commit}, compiled here, is not the code that the baseline was measured with"
-    return built.other, built.image
 
 
 def taken_out(effect: ProcessEffect) -> str:
@@ -398,11 +413,11 @@ class Processes:
         return ""
 
     def _why_few(self) -> str:
+        """Say that too few cases show what this run does to all of them; empty where there are enough."""
         count = len(self.controls)
         if count >= MIN_CONTROLS:
             return ""
-        cases = "1 case does" if count == 1 else f"{count or 'no'} cases do"
-        return f"{cases} the baseline's work, and it takes {MIN_CONTROLS} to see what this run does to all"
+        return f"{counted(count)} of the baseline's work, and it takes {MIN_CONTROLS} to see what this run does to all"
 
     def absorb(self, samples: Mapping[str, Sequence[float]]) -> None:
         """Add one more process of this run, without what it does to every case."""

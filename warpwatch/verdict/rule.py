@@ -74,8 +74,8 @@ class Decision:
         return f"{self.basis}{change} % (95 %: {low} to {high})"
 
 
-# What decided a case in a comparison with a baseline: both sides side by side, the times of earlier runs, or nothing that
-# was measured, because both sides do the same work.
+# What decided a case in a comparison with a baseline: both sides side by side, times of earlier runs, or no times at
+# all, because both sides do the same work.
 PAIRS, SAVED_TIMES, SAME_WORK = "pairs", "saved times", "the same work"
 FAMILYWISE_ERROR = 0.01  # the share of runs on unchanged code in which any case is called slower
 SUSPECT_FDR = 0.05  # the false discovery rate among the cases that are listed as suspects
