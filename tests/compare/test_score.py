@@ -15,7 +15,7 @@ from warpwatch.compare.with_baseline import MAX_PROCESSES
 from warpwatch.runs.record import BadRun, RunRecord, read_run, read_runs
 
 H200 = BASELINES / "nvidia-h200"
-RECORDINGS = BASELINES.parent / "recordings" / "nvidia-h200"
+RECORDINGS = BASELINES.parent / "recordings" / "tuning" / "nvidia-h200"
 RNG = np.random.default_rng(9)
 
 

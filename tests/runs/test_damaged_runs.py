@@ -60,7 +60,7 @@ from warpwatch.verdict.rule import Decision, Verdict
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "150"))
 H200 = BASELINES / "nvidia-h200"
-RECORDINGS = BASELINES.parent / "recordings" / "nvidia-h200"
+RECORDINGS = BASELINES.parent / "recordings" / "tuning" / "nvidia-h200"
 # What stands where the file gets something that Python would not write.
 DEEP, DEPTH = "a list 200,000 deep", 200_000
 LONG = "a number of 5,000 digits"
