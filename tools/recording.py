@@ -39,7 +39,7 @@ class Recording:
 
     @property
     def runs(self) -> int:
-        """How many recorded runs it is of."""
+        """Number of the recorded runs."""
         return len(self.offsets)
 
     def process(self, rng: np.random.Generator) -> dict[str, Samples]:
@@ -102,7 +102,7 @@ def record(runs: Sequence[RunRecord]) -> Recording:
 
 
 def _is_thinned(run: RunRecord) -> bool:
-    return max(len(timed.samples) for timed in run.cases.values()) < LEAST_SAMPLES
+    return max((len(timed.samples) for timed in run.cases.values()), default=0) < LEAST_SAMPLES
 
 
 def _start(run: RunRecord) -> datetime:

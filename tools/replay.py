@@ -72,7 +72,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a rule said of a played run: cases called slower, how many are unsure, processes' worth of measuring."""
+    """Verdict of a rule on a played run: the cases called slower, the number left unsure, the processes' worth."""
 
     called: set[str]
     unsure: int
