@@ -3,7 +3,7 @@
 ``python -m tools.nights RECORDINGS... [--trials N] [--seed S]`` prints two tables. RECORDINGS are saved runs, or
 folders of them: two of one GPU at least, and runs of --self-check or --against, which hold pairs.
 
-A process is drawn as ``score`` draws it, a GPU is one of those that were recorded. Processes of one night share a
+A process is drawn as replay.py draws it, a GPU is one of those that were recorded. Processes of one night share a
 deviation of each case, drawn from a normal distribution: no GPU was recorded on two days, so its size is assumed. Saved
 times are judged by compare/with_baseline.py, pairs as compare/pairs.py does.
 """
@@ -23,14 +23,16 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from tools.recording import PairRecording, record, record_pairs
-from tools.score import BASELINE, called_side_by_side
+from tools.counts import share
+from tools.recording import PairRecording
+from tools.replay import BASELINE, draw_pairs, judge_pairs
+from tools.score import Runs
 from warpwatch.__main__ import run_command
 from warpwatch.compare.saved_self_check import CLASSES
 from warpwatch.compare.with_baseline import MAX_PROCESSES, Processes, SampledCase
 from warpwatch.runs.files import chosen_files
 from warpwatch.runs.identity import VERSION, Identity, Step
-from warpwatch.runs.record import BadRun, CaseRecord, Facts, Gpu, RunRecord, read_run
+from warpwatch.runs.record import BadRun, CaseRecord, Facts, Gpu, RunRecord, by_gpu
 from warpwatch.verdict.process_effects import aligned, mean_of
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, Floats, Verdict
 
@@ -121,31 +123,30 @@ class World:
         return np.asarray(np.exp(self.logs + shift + signs * drawn) + offset, np.float64)
 
 
-def world_of(runs: Sequence[RunRecord]) -> World:
+def world_of(runs: Runs) -> World:
     """Make a world of saved runs. Raises BadRun where they hold too little for that."""
-    alone, side_by_side = [run for run in runs if not run.against], [run for run in runs if run.against]
-    recording, pairs = record(alone), record_pairs(side_by_side)
+    recording, pairs = runs.recording, runs.pairs
     names = [name for name in recording.logs if name in pairs.logs]
     if not names:
         raise BadRun("these runs hold no pairs of the recorded cases: give one of --self-check or --against as well")
-    gpus = _gpus(alone, names)
+    parts = [part for run in runs.alone for part in by_gpu(run)]
+    whole = [part for part in parts if all(name in part.cases for name in names)]
+    gpus = _gpus(whole, names)
     if len(gpus) <= OTHER_GPUS:
         raise BadRun(f"these runs are of {len(gpus)} GPUs: it takes {OTHER_GPUS + 1} to play one that the others lack")
-    first = next(run for run in alone if names[0] in run.cases)
     return World(
         names=names,
         logs=np.array([recording.logs[name] for name in names]),
         deviations=np.array([recording.deviations[name] for name in names]),
         offsets=np.array(recording.offsets),
         gpus=gpus,
-        facts=[_facts(first, name) for name in names],
+        facts=[_facts(whole[0], name) for name in names],
         pairs=pairs,
     )
 
 
 def _gpus(runs: Sequence[RunRecord], names: Sequence[str]) -> Floats:
     """Return how far each GPU lies from the mean of all, by case, as logarithms."""
-    runs = [run for run in runs if all(name in run.cases for name in names)]
     times = {run.path: {name: median(run.cases[name].samples) for name in names} for run in runs}
     of_gpu = [
         mean_of(aligned(times[run.path] for run in runs if run.gpu_uuid == gpu_uuid))
@@ -241,17 +242,10 @@ def judge(world: World, night: Night, rng: np.random.Generator) -> Called:
         decisions = processes.decide()
     saved = {name for name, decision in decisions.items() if decision.verdict == Verdict.SLOWER}
     paired = {name: night.slow.get(name, 0.0) for name, changed in processes.changed.items() if changed}
-    return Called(saved, saved - paired.keys() | _slower_in_pairs(world.pairs, paired, rng), asks_pairs)
-
-
-def _slower_in_pairs(pairs: PairRecording, slower: Mapping[str, float], rng: np.random.Generator) -> set[str]:
-    """Return the cases that pairs call slower. ``slower``: by how much each is, as a logarithm."""
-    count = MAX_PAIR_PROCESSES
-    logs = {
-        name: np.asarray(rng.choice(pairs.logs[name], count) * rng.choice([-1, 1], count) + by, np.float64)
-        for name, by in slower.items()
-    }
-    return called_side_by_side(pairs, logs)[0] if logs else set()
+    drawn = draw_pairs(world.pairs, MAX_PAIR_PROCESSES, rng)
+    logs = {name: drawn[name] + by for name, by in paired.items()}
+    by_pairs = judge_pairs(world.pairs.medians, logs).called if logs else set()
+    return Called(saved, saved - paired.keys() | by_pairs, asks_pairs)
 
 
 @dataclass(kw_only=True)
@@ -302,15 +296,6 @@ def count_all(world: World, experiments: Sequence[Experiment], trials: int, seed
     return counts
 
 
-def interval(hits: int, count: int) -> str:
-    """Return a count with its 95 % interval in per cent (Clopper and Pearson 1934)."""
-    from scipy import special  # noqa: PLC0415  # half a second that listing tests need not wait
-
-    low = special.betaincinv(hits, count - hits + 1, 0.025) if hits else 0.0
-    high = special.betaincinv(hits + 1, count - hits, 0.975) if hits < count else 1.0
-    return f"{hits:,} of {count:,} ({100 * low:.1f} to {100 * high:.1f} %)"
-
-
 def tables(experiments: Sequence[Experiment], counts: Mapping[str, Counts]) -> str:
     """Tables in Markdown of runs with a false slower case, and of slowdowns found: a row for each experiment."""
     rows = [["runs with a false slower case", "by saved times alone", "by pairs", "decides", "audit, 6b78646"]]
@@ -320,7 +305,7 @@ def tables(experiments: Sequence[Experiment], counts: Mapping[str, Counts]) -> s
         false, decided_by = [_false(count.false) for count in ways.values()], counts[each.title].decided_by
         rows.append([each.title, *false, decided_by, "–" if each.slowdown else each.audit])
         for way, count in ways.items() if each.slowdown else ():
-            found = [interval(sum(count.found[size]), len(count.found[size])) for size in CLASSES]
+            found = [share(sum(count.found[size]), len(count.found[size])) for size in CLASSES]
             power.append([each.title, way, *found, each.audit])
     return f"{_markdown(rows)}\n\n{_markdown(power)}"
 
@@ -332,7 +317,7 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def _false(counts: Sequence[int]) -> str:
     total = sum(counts)
-    return interval(sum(map(bool, counts)), len(counts)) + f", {total / len(counts):.1f} cases a run" * bool(total)
+    return share(sum(map(bool, counts)), len(counts)) + f", {total / len(counts):.1f} cases a run" * bool(total)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -349,14 +334,15 @@ def main() -> int:
     """Print the tables; returns the exit status: 0, or 2 for runs that nothing can be played from."""
     options = make_parser().parse_args()
     try:
-        world = world_of([read_run(path) for path in chosen_files(options.runs)])
+        runs = Runs.read(chosen_files(options.runs))
+        world = world_of(runs)
     except (BadRun, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     counts = count_all(world, EXPERIMENTS, options.trials, options.seed)
     print(tables(EXPERIMENTS, counts))
     cases, gpus = len(world.names), len(world.gpus)
-    print(f"\n{cases} cases of {gpus} GPUs; --seed {options.seed}. {NOTE}")
+    print(f"\n{cases} cases of {gpus} GPUs, recorded for {runs.purpose}; --seed {options.seed}. {NOTE}")
     return 0
 
 

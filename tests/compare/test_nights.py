@@ -11,7 +11,9 @@ import pytest
 
 from tests.runs.identities import known
 from tools import nights
-from tools.nights import Count, Counts, Experiment, World, count_all, interval, tables, world_of
+from tools.nights import Count, Counts, Experiment, World, count_all, tables, world_of
+from tools.recording import record, record_pairs
+from tools.score import Runs
 from warpwatch.runs.record import BadRun, CaseRecord, Facts, Gpu, RunRecord, Sides
 
 NAMES = [f"{family}-{number}" for family in ("copy", "matmul") for number in range(40)]
@@ -27,7 +29,7 @@ def recorded(gpu: int, number: int, rng: np.random.Generator) -> RunRecord:
         path=Path(f"{gpu}-{number}.json"),
         gpu=Gpu(uuid=f"GPU-{gpu}"),
         when=datetime(2026, 11, 1, tzinfo=UTC) + timedelta(minutes=2 * number),
-        cases={name: CaseRecord(samples=(time,), facts=Facts(identity=known())) for name, time in times.items()},
+        cases={name: CaseRecord(samples=(time,) * 20, facts=Facts(identity=known())) for name, time in times.items()},
     )
 
 
@@ -41,9 +43,11 @@ def side_by_side(rng: np.random.Generator) -> RunRecord:
     return RunRecord(path=Path("pairs.json"), gpu=Gpu(uuid="GPU-9"), against="--self-check", cases=cases)
 
 
-def recordings() -> list[RunRecord]:
+def recordings(gpus: int = GPUS, pairs: int = 1) -> Runs:
     rng = np.random.default_rng(5)
-    return [*(recorded(gpu, number, rng) for gpu in range(GPUS) for number in range(2)), side_by_side(rng)]
+    alone = [recorded(gpu, number, rng) for gpu in range(gpus) for number in range(2)]
+    both = [side_by_side(rng) for _ in range(pairs)]
+    return Runs("neither", alone, record(alone), both, record_pairs(both))
 
 
 @pytest.fixture(scope="module")
@@ -128,29 +132,19 @@ def test_the_same_seed_gives_the_same_tables_and_each_experiment_has_a_row(world
     assert "| 86 % |" in texts[0]
 
 
-@pytest.mark.parametrize(
-    ("hits", "count", "text"),
-    [(0, 30, "0 of 30 (0.0 to 11.6 %)"), (3, 300, "3 of 300 (0.2 to 2.9 %)"), (5, 5, "5 of 5 (47.8 to 100.0 %)")],
-)
-def test_counts_stand_with_their_intervals(hits: int, count: int, text: str) -> None:
-    assert interval(hits, count) == text
-
-
 def test_recordings_that_hold_too_little_are_refused() -> None:
-    runs = recordings()
     with pytest.raises(BadRun, match="hold no pairs of the recorded cases"):
-        world_of(runs[:-1])
+        world_of(recordings(pairs=0))
     with pytest.raises(BadRun, match="are of 4 GPUs: it takes 5"):
-        world_of([run for run in runs if run.gpu_uuid != "GPU-4"])
+        world_of(recordings(gpus=4))
 
 
 def test_the_command_prints_its_seed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = {Path(str(number)): run for number, run in enumerate(recordings())}
-    monkeypatch.setattr(nights, "chosen_files", lambda _: list(runs))
-    monkeypatch.setattr(nights, "read_run", runs.__getitem__)
+    monkeypatch.setattr(nights, "chosen_files", lambda _: [])
+    monkeypatch.setattr(Runs, "read", lambda _: recordings())
     monkeypatch.setattr(nights, "EXPERIMENTS", nights.EXPERIMENTS[:1])
     monkeypatch.setattr(sys, "argv", ["nights", "somewhere", "--trials", "1", "--seed", "7"])
     assert nights.main() == 0
     printed = capsys.readouterr().out
-    assert "80 cases of 5 GPUs; --seed 7." in printed
+    assert "80 cases of 5 GPUs, recorded for neither; --seed 7." in printed
     assert "| own GPU, same night | 0 of 1 " in printed

@@ -12,7 +12,7 @@ from warpwatch.compare.saved_verdicts import against_baseline, side_by_side, ver
 from warpwatch.runs.record import CaseRecord, RunRecord, Sides, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
-RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"
+RECORDED = ROOT / "bench" / "recordings" / "tuning" / "nvidia-h200"
 CASE = "matmul-tiled-16x16-2048x2048x2048-float32"
 UNSTEADY = "matmul-rowstrip-64x1-2048x2048x2048-float64"  # its floor is above 20 %, which was unsure then
 
@@ -70,7 +70,7 @@ def test_an_older_run_keeps_its_words_and_figures_only_where_they_agree(
 
 @pytest.mark.slow
 def test_each_gpu_of_a_run_decides_about_its_own_cases() -> None:
-    two = read_run(ROOT / "bench/recordings/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
+    two = read_run(ROOT / "bench/recordings/tuning/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
     found = against_baseline(two, read_runs(BASELINES / "nvidia-h100-80gb-hbm3"))
     recorded = {name: timed.facts.verdict for name, timed in two.cases.items() if timed.facts.verdict}
     excused = {Verdict.IDENTICAL: "unsure"}  # as unchanged work was called then that this GPU took longer for

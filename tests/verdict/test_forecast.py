@@ -9,7 +9,7 @@ from warpwatch.compare.with_baseline import Processes, SampledCase
 from warpwatch.runs.record import CaseRecord, RunRecord, read_run
 from warpwatch.verdict.rule import MEASURED, Effect, Verdict, expected_unsure, unpaired
 
-RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"
+RECORDED = ROOT / "bench" / "recordings" / "tuning" / "nvidia-h200"
 NIGHTS = {"one H200": (16, 17, 18), "another": (22, 23, 24)}
 
 
