@@ -44,6 +44,7 @@ from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import asked, locks
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
+from warpwatch.revision import commit
 from warpwatch.timing import observers, sampling
 from warpwatch.timing import side_by_side as pairs
 from warpwatch.timing.nvml import Clock, clock_facts
@@ -230,7 +231,7 @@ def pytest_addoption() -> None:
 
 def pytest_configure() -> None:
     limit_files(PLAY.get("file_limit_at_start"))
-    for module in (asked, selfcheck):
+    for module in (asked, selfcheck, commit):
         vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
     vars(bridge)["ask_early"] = lambda config: None

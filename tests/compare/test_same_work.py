@@ -17,7 +17,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.bisect import Commit, stretches
 from warpwatch.compare.code_difference import Side, SideBuild, State, compare_build
 from warpwatch.compare.comparison import listed
-from warpwatch.compare.doubts import change_of_work, same_code
+from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, same_code
 from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.self_check import own_side
 from warpwatch.compare.with_baseline import BaselineComparison
@@ -160,6 +160,16 @@ def test_a_comparison_with_a_baseline_says_what_changed_and_what_is_unknown() ->
     *_, unknown, cure = baseline_of(None).describe()
     assert unknown.startswith("not known to be the baseline's work, so no controls: which work it did is not recorded")
     assert cure == "`python -m warpwatch baseline migrate` adds what earlier runs do not record of it"
+
+
+def test_a_comparison_with_a_baseline_names_cases_whose_time_is_not_judged() -> None:
+    comparison = baseline_of(KNOWN)
+    same = Decision(verdict=Verdict.IDENTICAL, processes=1)
+    reasons = {"hello-a": PRINTS, "hello-b": PRINTS, "copy-a": SAME_CODE}
+    comparison.decisions = {name: replace(same, reason=why) for name, why in reasons.items()}
+    comparison.decisions["copy-b"] = Decision(verdict=Verdict.IDENTICAL, reason="built here, does the same work")
+    said = [line for line in comparison.describe() if line.startswith("the same work")]
+    assert said == [f"the same work, whose time is not judged: {PRINTS} (2 cases, such as hello-a)"]
 
 
 def commits_of(*works: dict[str, Any]) -> tuple[list[Commit], dict[str, CommitCase | str]]:

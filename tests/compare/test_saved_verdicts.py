@@ -12,8 +12,9 @@ from warpwatch.compare.saved_verdicts import against_baseline, side_by_side, ver
 from warpwatch.runs.record import CaseRecord, RunRecord, Sides, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
 
-RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"
+RECORDED = ROOT / "bench" / "recordings" / "tuning" / "nvidia-h200"
 CASE = "matmul-tiled-16x16-2048x2048x2048-float32"
+UNSTEADY = "matmul-rowstrip-64x1-2048x2048x2048-float64"  # its floor is above 20 %, which was unsure then
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,8 @@ def test_the_verdicts_are_those_that_the_run_recorded(run: RunRecord, baseline: 
     found = against_baseline(run, baseline)
     recorded = {name: timed.facts.verdict for name, timed in run.cases.items() if timed.facts.verdict}
     assert len(recorded) == 872
-    assert {name: str(decision.verdict) for name, decision in found.decisions.items()} == recorded
+    now = {name: str(decision.verdict) for name, decision in found.decisions.items()}
+    assert now == recorded | {UNSTEADY: "identical"}
     assert set(recorded.values()) == {"same", "unsure"}
     assert found.missing == []
     assert {other.gpu_uuid for other in found.past} == {run.gpu_uuid}
@@ -63,15 +65,17 @@ def test_an_older_run_keeps_its_words_and_figures_only_where_they_agree(
     assert {name: each.verdict for name, each in found.items()} == {
         name: each.verdict for name, each in other.decisions.items()
     }
-    assert sum(each.processes > 0 for each in found.values()) == len(found) - 1
+    assert sum(each.processes > 0 for each in found.values()) == len(found) - len({CASE, UNSTEADY})
 
 
 @pytest.mark.slow
 def test_each_gpu_of_a_run_decides_about_its_own_cases() -> None:
-    two = read_run(ROOT / "bench/recordings/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
+    two = read_run(ROOT / "bench/recordings/tuning/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
     found = against_baseline(two, read_runs(BASELINES / "nvidia-h100-80gb-hbm3"))
     recorded = {name: timed.facts.verdict for name, timed in two.cases.items() if timed.facts.verdict}
-    assert {name: str(decision.verdict) for name, decision in found.decisions.items()} == recorded
+    excused = {Verdict.IDENTICAL: "unsure"}  # as unchanged work was called then that this GPU took longer for
+    now = {name: excused.get(each.verdict, str(each.verdict)) for name, each in found.decisions.items()}
+    assert now == recorded
     effects = [re.fullmatch(r"common to this run, .*, by (\d+) unchanged cases", note) for note in found.notes]
     assert [int(effect[1]) > 300 for effect in effects if effect] == [True, True]
 

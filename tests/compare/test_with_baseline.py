@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,12 +18,14 @@ from tests.project import ROOT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.project import find_project
 from warpwatch.compare.comparison import CALL
+from warpwatch.compare.confirmation import built_again, newest_clean
 from warpwatch.compare.reference import find_runs
-from warpwatch.compare.with_baseline import BaselineComparison, _built_again, _newest_clean, timed_alike
-from warpwatch.devices.compile.compiler import CompileError, Target
+from warpwatch.compare.with_baseline import BaselineComparison, timed_alike
+from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.revision.commit import CommitCase
-from warpwatch.runs.record import BadRun, CaseRecord, Commit, Facts, RunRecord, read_run
-from warpwatch.verdict.rule import Verdict
+from warpwatch.runs.record import BadRun, CaseRecord, Commit, Facts, Gpu, RunRecord, read_run
+from warpwatch.timing.measurement import Measured
+from warpwatch.verdict.rule import SAVED_TIMES, Verdict
 
 SEVEN_ROUNDS = ("--benchmark-max-time=1e-9", "--benchmark-min-rounds=7")
 
@@ -59,7 +61,7 @@ def test_slower_is_a_failure_of_just_that_case_with_one_line(recorded: Bench) ->
     assert done.returncode == 1
     (sentence,) = re.findall(r"^slower: .*$", done.stdout, re.MULTILINE)
     assert re.fullmatch(
-        r"slower: median [\d.]+ -> [\d.]+ µs, \+[56]\.\d % \(95 %: \+\d\.\d to \+\d\.\d\), floor 0\.\d %, 5 processes",
+        r"slower: median [\d.]+ -> [\d.]+ µs, \+[56]\.\d % \(95 %: \+\d\.\d to \+\d\.\d\), floor 0\.\d %, 3 processes",
         sentence,
     )
     assert "1 slower, 16 same" in done.stdout
@@ -69,7 +71,10 @@ def test_slower_is_a_failure_of_just_that_case_with_one_line(recorded: Bench) ->
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("17", "1", "0")
     (failure,) = suite.iter("failure")
     assert failure.get("message") == sentence
-    assert re.search(r"^    not explained: [0-9a-f]{12}, compiled here, is not the code", done.stdout, re.MULTILINE)
+    assert re.search(r"^    the machine code cannot be compared: ", done.stdout, re.MULTILINE)  # a fake GPU has none
+    assert re.search(
+        rf"^next: python -m warpwatch explain {NAIVE} --against [0-9a-f]{{12}}$", done.stdout, re.MULTILINE
+    )
     # --lf runs just that again
     again = recorded.bench("--benchmark-compare", "--lf", seed=97)
     assert "1 passed" in again.stdout
@@ -119,11 +124,20 @@ def test_what_others_disturbed_is_measured_again(recorded: Bench) -> None:
     assert median(entry["extra_info"]["again"][0]) < median(entry["stats"]["data"]) / 2
 
 
-@pytest.mark.once
+def test_another_driver_leaves_pairs_to_tell_what_the_source_changed(recorded: Bench) -> None:
+    done = recorded.bench("--benchmark-compare", driver="999.1", drift=2.0, slower={"matmul-naive-8x8": 1.05})
+    assert done.returncode == 1
+    assert re.search(r"/fake-gpu-1 is void: another driver \(580 then, 999 now\); both sides of a pair ", done.stdout)
+    assert "to record the next baseline" in done.stdout
+    assert re.search(r"decided by pairs: 1 case \(\d s, about 3 expected\), because another driver", done.stdout)
+    assert "1 slower, 16 identical" in done.stdout
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "play", "reason", "said"),
     [
-        ((), {"driver": "999.1"}, "another driver (580 then, 999 now)", "is void"),
+        (("--no-confirm",), {"driver": "999.1"}, "another driver (580 then, 999 now)", "is void"),
         (("--warm-cache",), {}, "another cache mode (cold then, warm now)", "cannot be compared with this one"),
     ],
 )
@@ -288,12 +302,15 @@ def test_a_process_effect_raises_an_alarm_of_its_own_and_accuses_no_kernel(check
     assert done.returncode == 1
     assert re.search(r"everything takes [45]\.\d % longer.*: driver, clock or cooling, not a kernel", done.stdout)
     assert re.search(r"12 slower, \d+ same\n", done.stdout)
+    assert "decided by" not in done.stdout  # three runs of this GPU and day, and 56 controls: saved times decide
+    decided = {str(each.decided_by) for each in read_run(Path(checkout.saved[-1])).decisions.values()}
+    assert decided == {SAVED_TIMES}
 
 
 @pytest.mark.slow
 @pytest.mark.once
-@pytest.mark.parametrize(("drift", "said"), [(1.1, "17 slower"), (0.9, "17 faster")])
-def test_the_same_machine_code_is_never_called_slower_or_faster(recorded: Bench, drift: float, said: str) -> None:
+@pytest.mark.parametrize("drift", [1.1, 0.9])
+def test_the_same_machine_code_is_never_called_slower_or_faster(recorded: Bench, drift: float) -> None:
     done = recorded.bench("--benchmark-compare", drift=drift)
     assert done.returncode == 0
     assert "17 unsure" in done.stdout
@@ -302,13 +319,17 @@ def test_the_same_machine_code_is_never_called_slower_or_faster(recorded: Bench,
         in done.stdout
     )
     assert done.stdout.count("3 processes; its machine code") == 17
+    # Nor is other machine code, where no case shows that the run as a whole takes longer; pairs tell.
+    again = recorded.bench("--benchmark-compare", "--no-confirm", drift=drift, changed=["matmul"])
+    assert "17 unsure" in again.stdout
+    assert "no cases of the baseline's work, and it takes 30 to see what this run does to all" in again.stdout
     again = recorded.bench("--benchmark-compare", drift=drift, changed=["matmul"])
-    assert said in again.stdout
+    assert "17 same" in again.stdout
 
 
 @pytest.mark.slow
 def test_a_kernel_that_fails_when_measured_again_fails_its_case(recorded: Bench) -> None:
-    done = recorded.bench("--benchmark-compare", slower={"matmul-naive-8x8": 1.2}, breaks_again=["matmul-naive-8x8"])
+    done = recorded.bench("--benchmark-compare", drift=1.1, breaks_again=["matmul-naive-8x8"])
     assert done.returncode == 1
     assert "measured again in a fresh process: matmul-naive-8x8-128x128x128-float32: the kernel failed" in done.stdout
 
@@ -345,17 +366,15 @@ def test_on_another_gpu_unchanged_cases_show_how_wide_floors_must_be(checkout: B
         assert checkout.bench(*many, few=False, **play).returncode == 0
     assert checkout.promote(*checkout.saved, "--allow", "partial").returncode == 0
     slower: dict[str, Any] = {"slower": {"matmul-naive": 1.02}, "uuid": "GPU-9", "seed": 9, "drift": 1.04}
-    done = checkout.bench("--benchmark-compare", *many, few=False, **slower)
+    done = checkout.bench("--benchmark-compare", "--no-confirm", *many, few=False, **slower)
     assert "everything takes" not in done.stdout
     assert re.search(r"12 slower, \d+ same\n", done.stdout)
-    done = checkout.bench("--benchmark-compare", *many, few=False, **slower, odd={"matmul-tiled": 1.03})
+    alone = ("--benchmark-compare", "--no-confirm")
+    done = checkout.bench(*alone, *many, few=False, **slower, odd={"matmul-tiled": 1.03})
     assert re.search(
         r"noise floors widened [3-9]\.\d×: an unchanged kernel differs by that much on this GPU", done.stdout
     )
     assert done.returncode == 0
-    done = checkout.bench("--benchmark-compare", **slower)
-    assert "nothing below 25 % is called slower: it takes 3 GPUs in the baseline and 30 cases" in done.stdout
-    assert "17 same" in done.stdout
 
 
 NIGHTS = [datetime(2026, 11, day, tzinfo=UTC) for day in (1, 2, 3)]
@@ -368,8 +387,8 @@ def night(day: int, commit: str, *, dirty: bool | None = False) -> RunRecord:
 
 def test_the_newest_run_of_a_clean_commit_is_built() -> None:
     runs = [night(0, "a" * 40), night(1, "b" * 40), night(2, "c" * 40, dirty=True), RunRecord(path=Path("no commit"))]
-    assert _newest_clean(runs) is runs[1]
-    assert _newest_clean(runs[2:]) is None
+    assert newest_clean(runs) is runs[1]
+    assert newest_clean(runs[2:]) is None
 
 
 @pytest.mark.parametrize(
@@ -383,8 +402,9 @@ def test_the_newest_run_of_a_clean_commit_is_built() -> None:
     ],
 )
 def test_a_commit_that_is_not_this_branchs_own_is_not_run(runs: list[RunRecord], said: str) -> None:
-    found = BaselineComparison(runs=runs).old_codes([CASE], find_project(ROOT), Target("sm_90"))
-    assert found == {CASE: said}
+    measured = Measured(kernel=cast(Any, None), case=case_named(CASE), kind="cold")
+    comparison = BaselineComparison(runs=runs, measured={CASE: measured})
+    assert comparison.old_codes([CASE], find_project(ROOT), Target("sm_90")) == {CASE: said}
 
 
 def case_named(name: str) -> Case:
@@ -394,15 +414,20 @@ def case_named(name: str) -> Case:
 def test_of_each_case_it_is_said_why_its_code_of_then_is_not_there() -> None:
     other: Any = None
     past = night(0, "a" * 40)
-    assert _built_again(case_named("copy-memcpy-vendor-1048576-float32"), None, past) == CALL
-    assert _built_again(case_named(CASE), None, past) == "aaaaaaaaaaaa, the baseline's newest, does not have it"
+    assert built_again(case_named("copy-memcpy-vendor-1048576-float32"), None, past, "13.0") == CALL
+    assert built_again(case_named(CASE), None, past, "13.0") == "aaaaaaaaaaaa, the baseline's newest, does not have it"
     had = RunRecord(
         path=Path("0.json"),
+        gpu=Gpu(toolkit="13.0"),
         commit=past.commit,
         cases={CASE: CaseRecord(samples=(1.0,), facts=Facts(image_hash="then"))},
     )
     broken = CommitCase(other=other, image=CompileError("copy.cu: no code\nin many lines"))
-    assert _built_again(case_named(CASE), broken, had) == "in aaaaaaaaaaaa, copy.cu: no code"
+    assert built_again(case_named(CASE), broken, had, "13.0") == "in aaaaaaaaaaaa, copy.cu: no code"
+    now = CommitCase(other=other, image=Image(Path("none"), "source", "now"))
+    said = "aaaaaaaaaaaa, compiled here, is not the code that the baseline was measured with"
+    assert built_again(case_named(CASE), now, had, "13.0") == said
+    assert built_again(case_named(CASE), now, had, "13.1") is now  # another nvcc makes other machine code
 
 
 def run_timed(**ways: str) -> RunRecord:

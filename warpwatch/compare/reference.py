@@ -22,7 +22,8 @@ class Reference:
     ``incomparable_reason`` says why none of ``runs`` can be compared with this run, or is empty. ``notes`` says which
     runs and cases were left out, a line each. ``absent`` says that the repository has no baseline for this GPU, or is
     empty. ``void``: a committed baseline is of no more use here, because driver, toolkit or GPU have changed; a run
-    with another cache mode can be measured anew.
+    with another cache mode can be measured anew. ``toolchain``: only the driver or toolkit of ``runs`` is another, so
+    that pairs can compare their commit with this one.
     """
 
     runs: Sequence[RunRecord] = ()
@@ -30,6 +31,7 @@ class Reference:
     notes: Sequence[str] = ()
     absent: str = ""
     void: bool = False
+    toolchain: bool = False
 
     @classmethod
     def find(cls, chosen: str | bool, storage: Path, baselines: Path, gpu: Mapping[str, object]) -> Reference:
@@ -47,24 +49,35 @@ class Reference:
         if usable:
             return cls(runs=usable, notes=[*problems, *_left_out(reasons)], absent=absent)
         void = committed and all(difference([run], {**gpu, "cache": run.setting("cache")}) for run in runs)
-        return cls(runs=runs, incomparable_reason=difference(runs, gpu), notes=problems, absent=absent, void=void)
+        as_then = ({**gpu, "driver": run.gpu.driver, "toolkit": run.gpu.toolkit} for run in runs)
+        toolchain = not any(difference([run], then) for run, then in zip(runs, as_then, strict=True))
+        reason = difference(runs, gpu)
+        return cls(runs=runs, incomparable_reason=reason, notes=problems, absent=absent, void=void, toolchain=toolchain)
 
     @property
     def advice(self) -> list[str]:
         """The command that records the next baseline where driver or toolkit have changed since the last one."""
         return [f"to record the next baseline, in a clean checkout: {RECORD} --allow mixed"] if self.void else []
 
-    def nothing(self, selected: Collection[str]) -> str:
-        """Say why none of these cases can be compared, as far as that is known before anything is measured."""
+    @property
+    def unusable(self) -> str:
+        """Say why saved times cannot be compared with those of this run; empty where they can."""
+        where = self.runs[0].path.parent if self.incomparable_reason else ""
+        if self.void:
+            return f"the baseline in {where} is void: {self.incomparable_reason}"
+        reason = f"the runs in {where} cannot be compared with this one: {self.incomparable_reason}"
+        return reason * bool(self.incomparable_reason)
+
+    def nothing(self, selected: Collection[str], *, has_pairs: bool = False) -> str:
+        """Say why none of these cases can be compared, as far as that is known before anything is measured.
+
+        ``has_pairs``: pairs can be measured, for which times of another toolchain need not be comparable.
+        """
         if not self.runs:
             return self.absent or "there is no saved run to compare with"
         where = self.runs[0].path.parent
-        if self.incomparable_reason:
-            return (
-                f"the baseline in {where} is void: {self.incomparable_reason}"
-                if self.void
-                else f"the runs in {where} cannot be compared with this one: {self.incomparable_reason}"
-            )
+        if self.incomparable_reason and not (has_pairs and self.toolchain):
+            return self.unusable
         timed = set().union(*map(on_gpu, self.runs))
         if not timed:
             return f"no GPU case of the runs in {where} has usable samples"

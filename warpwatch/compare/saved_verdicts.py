@@ -81,6 +81,7 @@ def _part(run: RunRecord, baseline: Sequence[RunRecord], parts: int) -> Verdicts
     processes = Processes(past, {name: cases[name] for name in names}, run.gpu_uuid, run.gpu.note, parts)
     for number in range(1, max(len(cases[name].processes) for name in names)):
         processes.absorb({n: cases[n].processes[number] for n in names if len(cases[n].processes) > number})
+    processes.by_pairs.clear()  # runs of version 0 measured none
     processes.settle([name for name in names if len(cases[name].processes) > 1])
     decisions |= processes.decide()
     effect = processes.effects[0]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from math import exp, log
 from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.code_difference import first_line
-from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed
-from warpwatch.compare.doubts import SAME_CODE, change_of_work, disturbance
+from warpwatch.compare.comparison import Comparison, OldCode, listed
+from warpwatch.compare.confirmation import NEVER, Confirmation, build_then, counted, old_code, run_to_build
+from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance
+from warpwatch.compare.pairs import PAIR_SECONDS
 from warpwatch.compare.reference import on_gpu
-from warpwatch.devices.compile.compiler import CompileError, Image, Target
+from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.kernel import Kernel
-from warpwatch.revision.commit import CommitCase, build_cases, is_ancestor
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.record import Facts, RunRecord, typed
 from warpwatch.timing import sampling
@@ -24,7 +24,11 @@ from warpwatch.timing.inputs import sharing_key
 from warpwatch.timing.measurement import Again, Budget, Measured, prepare, take_next_process
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
+    MAX_FLOOR,
     MIN_CONTROLS,
+    PAIRS,
+    SAME_WORK,
+    SAVED_TIMES,
     Decision,
     Effect,
     Prior,
@@ -38,7 +42,6 @@ from warpwatch.verdict.rule import (
 
 MOST_NAMED = 5  # cases in a line
 BY_EVENTS = "by events"  # how a time is read, unless Facts.how says otherwise
-NEVER = datetime.min.replace(tzinfo=UTC)
 MIGRATE = "python -m warpwatch baseline migrate"
 ENOUGH_RUNS = 5  # of a baseline: more leave hardly fewer cases unsure
 MIN_OWN_RUNS = 3  # with this many runs of the same GPU in the baseline, only these are compared with
@@ -47,6 +50,10 @@ MIN_GPUS = 3  # a baseline of fewer GPUs does not show how far two of them diffe
 # floor on a GPU that the baseline does not have, unless three others and enough unchanged cases show a smaller one: of
 # ten H200s, each against four of the others, the furthest of 845 cases was up to 12 floors off, in half of them 1.8.
 FLOOR_BETWEEN_GPUS = 0.25
+BETWEEN_DAYS = (
+    0.005  # allowance where the baseline's runs of a GPU are of another day: no data show how far days differ
+)
+DAY = timedelta(days=1)  # the runs of a baseline that lie within it before a run are of the same day
 MAX_PROCESSES = 6  # the processes that measure a case that is hard to decide
 # The processes of a run that measure cases whose machine code is the baseline's: these can only be the same or unsure.
 # On an H200 that the baseline does not have, three processes left 26 of 867 cases unsure, and six left 22. Noise floors
@@ -61,19 +68,26 @@ CONTROL_SECONDS, CONTROL_BYTES = 1e-3, 2**29
 class BaselineComparison(Comparison):
     """Comparison of a run with saved ones.
 
-    ``runs``: the baseline. ``gpu_uuid``: the GPU of this run. ``incomparable_reason`` says why the two cannot be
-    compared, ``doubt`` why times of this device prove nothing; each may be empty. ``parts``: the number of parts of the
-    run, each of which has its own comparison. ``common``: a line on what this run does to all cases. ``notes``: lines
-    on noise floors, on what more runs in the baseline would bring, and the alarm.
+    ``runs``: the baseline. ``gpu_uuid``: the GPU of this run. ``incomparable_reason`` says why saved times cannot be
+    compared, ``doubt`` why times of this device prove nothing; each may be empty. ``toolchain``: only another driver or
+    toolkit is that reason, so that pairs can compare. ``confirmation``: what measures pairs, or why none are measured.
+    ``when``: the moment of this run. ``parts``: the number of parts of the run, each of which has its own comparison.
+    ``common``: a line on what this run does to all cases. ``notes``: lines on what decided cases and why, on noise
+    floors, on what more runs in the baseline would bring, and the alarm.
     """
 
     runs: Sequence[RunRecord] = ()
     gpu_uuid: str = ""
     incomparable_reason: str = ""
+    toolchain: bool = False
     doubt: str = ""
+    confirmation: Confirmation | str = "no pairs were measured"
+    when: datetime | None = None
     parts: int = 1
     common: str = ""
     notes: Sequence[str] = ()
+    _reasons: Mapping[str, str] = field(default_factory=dict)  # why pairs did not decide about cases that they should
+    _budget: Budget = field(default_factory=lambda: Budget(seconds=PAIR_SECONDS, rounds=1, warm_up=True))
 
     @property
     def active(self) -> bool:
@@ -88,6 +102,7 @@ class BaselineComparison(Comparison):
 
     def measure(self, kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured | None:
         """Prove a case right and make it ready to be sampled. Raises WrongResult or DeviceError."""
+        self._budget = replace(budget, observers=())
         return prepare(kernel, case, cold, budget)
 
     def add(self, measured: Measured, samples: Sequence[float]) -> None:
@@ -97,42 +112,75 @@ class BaselineComparison(Comparison):
             self.measured[measured.case.id] = measured
 
     def conclude(self, again: Again) -> None:
-        """Decide about all cases together. Fresh processes measure again what is undecided."""
+        """Decide about all cases together, by pairs or saved times. Fresh processes measure again what is undecided."""
         runs, differently = timed_alike(self.measured, self.runs)
         past, alike = relevant_runs(runs, self.gpu_uuid), [name for name in self.measured if name not in differently]
-        self.decisions, names = sort_out(alike, runs, past, self.incomparable_reason)
+        by_pairs_alone = self.toolchain and not isinstance(self.confirmation, str)
+        self.decisions, names = sort_out(alike, runs, past, "" if by_pairs_alone else self.incomparable_reason)
         self.decisions |= differently
         if not names:
             return
+        if by_pairs_alone:
+            self.decisions |= self._decide_by_pairs(names, self.incomparable_reason, again)
+            why = {name: f"{self.incomparable_reason}; {each}" for name, each in self._reasons.items()}
+            self.decisions |= {n: Decision(verdict=Verdict.INCOMPARABLE, reason=each) for n, each in why.items()}
+            return
         cases = {name: SampledCase.of(self.measured[name]) for name in names}
-        processes = Processes(past, cases, self.gpu_uuid, self.doubt, self.parts)
+        processes = Processes(past, cases, self.gpu_uuid, self.doubt, self.parts, self.when)
+        self.changed = processes.changed
+        if processes.by_pairs:
+            self._confirm(processes, again)
         self.decisions |= _measure_and_decide(processes, self.measured, again)
-        effect, self.changed = processes.effects[0], processes.changed
+        effect = processes.effects[0]
         self.common, self.alarm = taken_out(effect), effect.alarm(processes.baseline_effects)
-        self.notes = [processes.outlook(), processes.floor_note(), self.alarm]
+        self.notes = [*self.notes, processes.outlook(), processes.floor_note(), self.alarm]
         for measured in self.measured.values():
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
+
+    def _confirm(self, processes: Processes, again: Again) -> None:
+        """Decide by pairs about the cases that saved times cannot decide; leave those that have none to saved times."""
+        names = [name for name in self.measured if name in processes.by_pairs]
+        self.decisions |= self._decide_by_pairs(names, processes.unspanned or processes.few_controls or PRINTS, again)
+        processes.by_pairs -= self._reasons.keys()
+        if processes.by_pairs:  # both ways to decide share the run's probability of a false alarm
+            processes.parts *= 2
+        self.notes = [*self.notes, *listed("decided by saved times, not by pairs", self._reasons)]
+
+    def _decide_by_pairs(self, names: Sequence[str], why: str, again: Again) -> dict[str, Decision]:
+        """Decide about cases by pairs, as far as the baseline's commit has them. ``why``: saved times cannot."""
+        if isinstance(self.confirmation, str):
+            self._reasons = dict.fromkeys(names, self.confirmation)
+            return {}
+        measured = {name: self.measured[name] for name in names}
+        self.confirmation.build(measured, self.parts)
+        parts = self.parts * (2 if self.confirmation.reasons else 1)
+        decisions = self.confirmation.decide(measured, self._budget, again, self.doubt, parts)
+        self._reasons, self.notes = self.confirmation.reasons, self.confirmation.describe(why)
+        return decisions
 
     def _describe(self) -> list[str]:
         """Return lines on what is compared with, and on what this run does to all cases."""
         own = sum(run.gpu_uuid == self.gpu_uuid for run in self.runs)
         text = f"baseline: {len(self.runs)} runs in {self.runs[0].path.parent}, {own} of them on this GPU"
-        if own < min(MIN_OWN_RUNS, len(self.runs)):
-            text += f"; with {MIN_OWN_RUNS} of them, noise floors would be those of this GPU, not of its model"
         lines = [text]
         if len(self.runs) < MIN_OWN_RUNS:
             lines.append(
                 f"too few runs ({len(self.runs)}) to show the spread between processes: that of an H200 is assumed; "
                 "five make a baseline"
             )
-        return [*filter(None, [*lines, self.common, self._bits()]), *self._changes(), *filter(None, self.notes)]
+        lines += [self.common, self._bits(), *self._changes(), *self.notes]
+        return list(dict.fromkeys(filter(None, lines)))  # pairs may say the same of what changed
 
     def _changes(self) -> list[str]:
-        """Return lines on what changed besides machine code, and on cases whose work in the baseline is not known."""
+        """Return lines on what changed besides machine code, and on cases whose work or time cannot be compared."""
         unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
         lines = listed("changed besides machine code", {n: each.besides("code") for n, each in self.changed.items()})
         lines += listed("not known to be the baseline's work, so no controls", unknown)
+        timed = {name: each for name, each in self.decisions.items() if each.processes}
+        same = {name: each.reason for name, each in timed.items() if each.verdict == Verdict.IDENTICAL}
+        unsteady = {name: reason for name, reason in same.items() if reason != SAME_CODE}
+        lines += listed("the same work, whose time is not judged", unsteady)
         past = relevant_runs(self.runs, self.gpu_uuid)
         without = any(timed.facts.identity is None for run in past for timed in run.cases.values())
         cure = [f"`{MIGRATE}` adds what earlier runs do not record of it"] if without and any(unknown.values()) else []
@@ -156,42 +204,19 @@ class BaselineComparison(Comparison):
         return sorted(set().union(*map(on_gpu, self.runs)) - ran)
 
     def old_codes(self, names: Sequence[str], project: Project, target: Target) -> dict[str, OldCode | str]:
-        """Build cases again from the commit of the baseline's newest run.
-
-        That is somebody's code, which runs here: so only a commit in HEAD's history is built.
-        """
-        run = _newest_clean(self.runs)
-        if run is None:
-            return dict.fromkeys(names, "the baseline does not say which commit it was made of")
-        if not is_ancestor(run.commit.id, "HEAD", project.root):
-            return dict.fromkeys(names, f"{run.commit}, which the baseline was made of, is not in HEAD's history here")
-        try:
-            built = build_cases(run.commit.id, f"the baseline's commit {run.commit}", names, project, target)
-        except BadRevision as error:
-            return dict.fromkeys(names, str(error))
-        return {name: _built_again(self.measured[name].case, built.get(name), run) for name in names}
+        """Return cases of the baseline's newest commit: as they were compared in pairs, or built again."""
+        known = {} if isinstance(self.confirmation, str) else self.confirmation.built
+        if cases := {name: self.measured[name].case for name in names if name not in known}:
+            try:
+                known = known | build_then(run_to_build(self.runs, project.root), cases, project, target)
+            except BadRevision as error:
+                known = known | dict.fromkeys(cases, str(error))
+        return {name: old_code(known[name]) for name in names}
 
     def next_step(self, case: str, against: str) -> str:
+        if self.decisions[case].decided_by == PAIRS and not isinstance(self.confirmation, str):
+            return f"python -m warpwatch explain {case} --against {self.confirmation.run.commit}"
         return f"pytest bench {against} REV -k {case}, with REV a commit in which it was fast"
-
-
-def _newest_clean(runs: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the last of the runs that were made of a clean commit."""
-    clean = [run for run in runs if run.commit.id and not run.commit.dirty and run.when]
-    return max(clean, key=lambda run: run.when or NEVER, default=None)
-
-
-def _built_again(case: Case, built: CommitCase | None, run: RunRecord) -> OldCode | str:
-    """Return what a run's commit has for a case where that is what the run measured, else why not."""
-    if case.variant.call:
-        return CALL
-    if built is None or case.id not in run.cases:
-        return f"{run.commit}, the baseline's newest, does not have it"
-    if isinstance(built.image, CompileError):
-        return f"in {run.commit}, {first_line(built.image)}"
-    if built.image.image_hash != run.cases[case.id].facts.image_hash:
-        return f"{run.commit}, compiled here, is not the code that the baseline was measured with"
-    return built.other, built.image
 
 
 def taken_out(effect: ProcessEffect) -> str:
@@ -241,6 +266,11 @@ def relevant_runs(runs: Sequence[RunRecord], gpu_uuid: str) -> list[RunRecord]:
     """Select the runs of a baseline that a GPU is compared with: its own where there are enough, else all."""
     own = [run for run in runs if run.gpu_uuid == gpu_uuid]
     return own if len(own) >= MIN_OWN_RUNS else list(runs)
+
+
+def _same_day(run: RunRecord, when: datetime | None) -> bool:
+    """Tell whether a run of the baseline lies within DAY of a moment; of an unknown moment, it does."""
+    return when is None or (run.when is not None and abs(when - run.when) <= DAY)
 
 
 def sort_out(
@@ -320,10 +350,23 @@ class SampledCase:
 
 
 class Processes:
-    """Comparison of the processes of this run with those of ``past``, over the cases that both have."""
+    """Comparison of the processes of this run with those of ``past``, over the cases that both have.
+
+    ``when``: the moment of this run; None where it is unknown, and taken for that of ``past``. ``unspanned`` says why
+    times of ``past`` do not show how far this run may differ from them, ``few_controls`` that cases of unchanged work
+    are too few; both may be empty. ``by_pairs``: names of the cases that pairs decide then, all whose work is not known
+    to be the same; elsewhere those of them that print. ``decide`` leaves them out; what no pair can decide is taken out
+    of ``by_pairs``. ``controls``: names of the cases of unchanged work that show what this run does to all.
+    """
 
     def __init__(
-        self, past: Sequence[RunRecord], cases: Mapping[str, SampledCase], gpu_uuid: str, doubt: str, parts: int = 1
+        self,
+        past: Sequence[RunRecord],
+        cases: Mapping[str, SampledCase],
+        gpu_uuid: str,
+        doubt: str,
+        parts: int = 1,
+        when: datetime | None = None,
     ) -> None:
         self.cases, self.doubt, self.parts = cases, doubt, parts
         self.recorded = {name: case.facts for name, case in cases.items()}  # beside the samples that count
@@ -341,6 +384,14 @@ class Processes:
         self.baseline_effects = [process_effect(self.reference, run) for run in runs]
         self.changed = {name: change_of_work(facts, self.facts[name]) for name, facts in self.recorded.items()}
         self.unchanged = {name for name, changed in self.changed.items() if not changed}
+        self._prints = {name for name, facts in self.recorded.items() if facts.prints}
+        self.controls = self.unchanged - self._prints
+        self._own_runs = [run for run in past if run.gpu_uuid == gpu_uuid]
+        self._recent = [run for run in self._own_runs if _same_day(run, when)]
+        self.unspanned, self.few_controls = self._why_unspanned(), self._why_few()
+        decisive = not (self.unspanned or self.few_controls)
+        pairs = self._prints if decisive else self.cases.keys()
+        self.by_pairs: set[str] = set() if doubt else pairs - self.unchanged
         self._disturbed = {name for name, facts in self.recorded.items() if facts.other_processes}
         self.prior: Prior | None = None
         self.floor_factor = 1.0
@@ -348,10 +399,30 @@ class Processes:
         self._new: list[dict[str, float]] = []
         self.absorb({name: case.processes[0] for name, case in cases.items() if name not in self._disturbed})
 
+    def _why_unspanned(self) -> str:
+        """Say why the baseline does not show how far this GPU may differ from it today; empty where it does."""
+        own = len(self._own_runs)
+        if own < MIN_OWN_RUNS:
+            return (
+                f"the baseline has {own or 'no'} run{'s' * (own != 1)} of this GPU, and {MIN_OWN_RUNS} show its noise"
+            )
+        if len(self._recent) < MIN_OWN_RUNS:
+            newest = max(run.when or NEVER for run in self._own_runs)
+            day = f", the newest of {newest:%Y-%m-%d}" * (newest != NEVER)
+            return f"the baseline's runs of this GPU are of another day{day}"
+        return ""
+
+    def _why_few(self) -> str:
+        """Say that too few cases show what this run does to all of them; empty where there are enough."""
+        count = len(self.controls)
+        if count >= MIN_CONTROLS:
+            return ""
+        return f"{counted(count)} of the baseline's work, and it takes {MIN_CONTROLS} to see what this run does to all"
+
     def absorb(self, samples: Mapping[str, Sequence[float]]) -> None:
         """Add one more process of this run, without what it does to every case."""
         medians = {name: median(values) for name, values in samples.items()}
-        effect = process_effect(self.reference, {name: medians[name] for name in self.unchanged if name in medians})
+        effect = process_effect(self.reference, {name: medians[name] for name in self.controls if name in medians})
         self.effects.append(effect)
         self._new.append({name: effect.remove(seconds) for name, seconds in medians.items()})
 
@@ -361,8 +432,13 @@ class Processes:
         return list(dict.fromkeys([*todo, *self._controls()])) if todo and not self.doubt else []
 
     def disturbed(self) -> list[str]:
-        """List the cases that others' work disturbed, and controls beside them, for a fresh process to measure."""
-        return list(dict.fromkeys([*sorted(self._disturbed), *self._controls()])) if self._disturbed else []
+        """List the cases that others' work disturbed, and controls beside them, for a fresh process to measure.
+
+        Pairs are measured in fresh processes anyway; unchanged work is excused where nothing shows this GPU's noise.
+        """
+        excused = self.by_pairs | (self.unchanged if self.unspanned else set())
+        disturbed = sorted(self._disturbed - excused)
+        return list(dict.fromkeys([*disturbed, *self._controls()])) if disturbed else []
 
     def settle(self, undisturbed: Collection[str]) -> None:
         """Take note which cases a fresh process measured undisturbed; of the other disturbed ones the first counts."""
@@ -374,12 +450,13 @@ class Processes:
 
     def _may_change(self, name: str) -> bool:
         """Tell whether another process could decide about an unsure case."""
-        enough = name in self.unchanged and len(self._new) >= PROCESSES_OF_UNCHANGED
+        excused = name in self.unchanged or name in self._prints or bool(self.few_controls)
+        enough = excused and len(self._new) >= PROCESSES_OF_UNCHANGED
         return not (enough or disturbance(self.recorded[name]))
 
     def _controls(self) -> list[str]:
         """List short cases of unchanged code, evenly over their sizes: they show what a process does to all."""
-        short = sorted((self.reference[n], n) for n in self.unchanged if self.reference[n] < CONTROL_SECONDS)
+        short = sorted((self.reference[n], n) for n in self.controls if self.reference[n] < CONTROL_SECONDS)
         # Those that are measured in a tenth of a second: without a library that is loaded, or large arrays.
         facts = self.recorded
         quick = [(t, n) for t, n in short if facts[n].bytes <= CONTROL_BYTES and not facts[n].library]
@@ -387,56 +464,78 @@ class Processes:
         return [name for _, name in short[:: max(1, len(short) // (MIN_CONTROLS + MIN_CONTROLS // 3))]]
 
     def decide(self) -> dict[str, Decision]:
-        """Decide about all cases from the processes so far."""
+        """Decide from the processes so far about all cases but those of ``by_pairs``."""
         effects = {name: self._effect(name) for name in self.cases}
         if self.prior is None:
             self.prior = learn(list(effects.values()))
-        steady = [effects[name] for name in self.unchanged if not disturbance(self.recorded[name])]
+        steady = [effects[name] for name in self.controls if not disturbance(self.recorded[name])]
         if steady and not (self.own or self._least_floor()):
             self.floor_factor = conformal_floor_factor(steady, self.prior)
-        return decide(effects, self.prior, looks=MAX_PROCESSES, floor_factor=self.floor_factor, parts=self.parts)
+        decided = {name: effect for name, effect in effects.items() if name not in self.by_pairs}
+        decisions = decide(decided, self.prior, MAX_PROCESSES, self.floor_factor, self.parts)
+        return {name: self._excused(name, decision) for name, decision in decisions.items()}
+
+    def _excused(self, name: str, decision: Decision) -> Decision:
+        """Call unchanged work identical, not unsure, where times of this GPU or of such a kernel cannot tell."""
+        settles = not (self.unspanned or name in self._prints or decision.floor >= MAX_FLOOR)
+        if settles or self.doubt or name not in self.unchanged or decision.verdict != Verdict.UNSURE:
+            return replace(decision, decided_by=SAVED_TIMES)
+        why = PRINTS if name in self._prints else SAME_CODE if self.unspanned else decision.reason
+        return replace(decision, verdict=Verdict.IDENTICAL, reason=why, suspect=False, decided_by=SAME_WORK)
 
     def _least_floor(self) -> float:
-        enough = self.own or (len(self.gpu_uuids) >= MIN_GPUS and len(self.unchanged) >= MIN_CONTROLS)
+        enough = self.own or (len(self.gpu_uuids) >= MIN_GPUS and not self.few_controls)
         return 0.0 if enough else FLOOR_BETWEEN_GPUS
 
+    def _allowance(self) -> float:
+        """Return by how much floors are wider because this GPU's runs in the baseline are of another day."""
+        return BETWEEN_DAYS if self.own and len(self._recent) < min(MIN_OWN_RUNS, len(self._own_runs)) else 0.0
+
     def floor_note(self) -> str:
-        """Say why noise floors are wider than the baseline's spread asks for, or nothing."""
+        """Say what keeps saved times from calling a case slower, or why floors are wider than their spread; or nothing.
+
+        Nothing where saved times decide about unchanged work alone.
+        """
+        if not self.cases.keys() - self.unchanged - self.by_pairs:
+            return ""
+        if self.few_controls:
+            return f"saved times call no case slower or faster: {self.few_controls}"
         if self._least_floor():
             return (
-                f"nothing below {100 * FLOOR_BETWEEN_GPUS:.0f} % is called slower: it takes {MIN_GPUS} GPUs in the "
-                f"baseline and {MIN_CONTROLS} cases of unchanged machine code in the run to tell how this GPU differs"
+                f"nothing below {100 * FLOOR_BETWEEN_GPUS:.0f} % is called slower by saved times: it takes {MIN_GPUS} "
+                "GPUs in the baseline to tell how this GPU differs"
             )
+        if self._allowance():
+            return f"noise floors of saved times are {100 * BETWEEN_DAYS:.1f} % wider: {self.unspanned}"
         widened = f"noise floors widened {self.floor_factor:.1f}×: an unchanged kernel differs by that much on this GPU"
         return widened if self.floor_factor > 1 else ""
 
     def outlook(self) -> str:
         """Say how many unchanged cases this GPU's baseline leaves unsure, and how many more runs would, or nothing."""
         runs = len(self.past)
-        if not self.own or runs >= ENOUGH_RUNS or self.doubt or self.prior is None:
+        if self.unspanned or runs >= ENOUGH_RUNS or self.doubt or self.prior is None:
             return ""
         effects = [self._effect(name) for name in self.cases]
-        counts = [n for n in (runs, MIN_OWN_RUNS, ENOUGH_RUNS) if n >= runs]
+        counts = [runs, ENOUGH_RUNS]
         left = {n: round(expected_unsure(effects, self.prior, n, PROCESSES_OF_UNCHANGED)) for n in counts}
         if left[runs] == left[ENOUGH_RUNS]:
             return ""
-        more = " and ".join(f"about {left[n]} with {n}" for n in left if n > runs)
-        have = f"{runs} run{'s' * (runs > 1)}"
-        return f"of {len(effects)} unchanged cases, about {left[runs]} stay unsure with a baseline of {have}, {more}"
+        now, then = f"about {left[runs]} stay unsure with a baseline of {runs} runs", f"about {left[ENOUGH_RUNS]}"
+        return f"of {len(effects)} unchanged cases, {now}, {then} with {ENOUGH_RUNS}"
 
     def _effect(self, name: str) -> Effect:
         old, new = ([process[name] for process in side if name in process] for side in (self.past, self._new))
         facts = self.recorded[name]
         if self.own:
-            effect = unpaired(old, new)
+            effect = replace(unpaired(old, new), allowance=self._allowance())
         else:
             one = unpaired(old, [exp(fmean(map(log, new)))])
             effect = replace(one, floor=self._least_floor(), processes=len(new))
-        same = SAME_CODE * (name in self.unchanged)
+        excuse = SAME_CODE if name in self.unchanged else PRINTS if name in self._prints else self.few_controls
         then, now = ([mhz for each in side for mhz in each.sm_clock_mhz if mhz] for side in (self.facts[name], [facts]))
         return replace(
             effect,
-            doubt=self.doubt or disturbance(facts) or same,
-            no_gain=self.doubt or same,
+            doubt=self.doubt or disturbance(facts) or excuse,
+            no_gain=self.doubt or excuse,
             clock=median(now) / median(then) if then and now else 1.0,
         )

@@ -7,8 +7,9 @@ import functools
 import importlib.util
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
+from warpwatch.compare.confirmation import Confirmation, run_to_build
 from warpwatch.compare.pairs import PairComparison, open_spares, start_spares
 from warpwatch.compare.reference import RECORD, Reference
 from warpwatch.compare.saved_self_check import path_of, read_variances
@@ -46,7 +48,7 @@ from warpwatch.revision.commit import (
 from warpwatch.revision.declared import BadRevision, Reading
 from warpwatch.revision.unpacked import missing_submodules, naming_missing_submodules
 from warpwatch.runs.elsewhere import fetch_baselines
-from warpwatch.runs.record import BadRun
+from warpwatch.runs.record import BadRun, RunRecord
 from warpwatch.timing import observers
 
 CHECK_BYTES = 2**18  # of a self-check's file: 144 kB for 831 cases
@@ -196,7 +198,8 @@ class Run:
             folder = next(folder for folder in Path(prefix).absolute().parents if folder.exists())
             if not (folder.is_dir() and os.access(folder, os.W_OK)):
                 yield f"--benchmark-histogram={prefix}: {folder} is not a folder that can be written"
-        named = {"baseline": self.asked.compare, "require-baseline": self.asked.compare, "fail-on": self.asked.option}
+        named = dict.fromkeys(("baseline", "require-baseline", "no-confirm"), self.asked.compare)
+        named |= {"fail-on": self.asked.option}
         for name, comparison in named.items():
             if value_of(config, name) and not comparison:
                 others = "" if name != "fail-on" else f", {word('against')} or {word('self-check')}"
@@ -282,8 +285,13 @@ class Run:
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
         self.notes += reference.notes
-        asked.nothing = reference.nothing(self.selected)
+        confirmation = self._confirmation(reference.runs)
+        has_pairs = not isinstance(confirmation, str)
+        asked.nothing = reference.nothing(self.selected, has_pairs=has_pairs)
         asked.advice = reference.advice
+        if reference.toolchain and has_pairs:
+            how = "both sides of a pair are built and run with today's, and tell what the source changed"
+            self.notes += [f"{reference.unusable}; {how}", *reference.advice]
         if reference.absent:
             cure = f"`{RECORD}` makes one"
             if asked.required:
@@ -294,9 +302,27 @@ class Run:
             runs=reference.runs,
             gpu_uuid=self.gpu["uuid"],
             incomparable_reason=reference.incomparable_reason,
+            toolchain=reference.toolchain,
             doubt=self.gpu.get("note", ""),
+            confirmation=confirmation,
+            when=datetime.now(UTC),
             parts=number_of_parts(self.config),
         )
+
+    def _confirmation(self, runs: Sequence[RunRecord]) -> Confirmation | str:
+        """Return what measures pairs with the commit of a baseline, or why none are measured."""
+        if value_of(self.config, "no-confirm"):
+            return spelled(self.config, "no-confirm")
+        if self.worker.settings.untrusted:
+            return "--untrusted: both sides of a pair run in one process, which one of them may change"
+        if not isinstance(self.device, DeviceInfo) or self.device.note:
+            return getattr(self.device, "note", "") or str(self.device)
+        try:
+            run = run_to_build(runs, self.project.root)
+            variances = read_variances(self.device.slug, self.project.baselines)
+        except (BadRevision, BadRun) as error:
+            return str(error)
+        return Confirmation(run=run, project=self.project, device=self.device, recorded_variances=variances)
 
     def _baselines(self) -> Path:
         """Return the folder of baselines, with a folder for each GPU. Raises UsageError where it cannot be read."""

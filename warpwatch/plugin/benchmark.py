@@ -65,6 +65,12 @@ class Progress:
                 reporter.ensure_newline()
             reporter.write_line(text)
 
+    def say(self, text: str) -> None:
+        """Print a line of its own."""
+        if self._reporter and self._reporter.verbosity >= 0:
+            self._reporter.ensure_newline()
+            self._reporter.write_line(text)
+
 
 def how_times_are_read(gpu: Mapping[str, Any]) -> str:
     """Say in which state of L2 a GPU's times are read, and what of them is not the kernel's; empty if not measured."""
@@ -188,7 +194,7 @@ class BenchPlugin:
             result = yield
             if run.comparison.active and not run.first:
                 progress = functools.partial(self._progress, "measuring again")
-                run.comparison.conclude(Again(run.cold, progress, self._broken))
+                run.comparison.conclude(Again(run.cold, progress, self._broken, self._progress.say))
                 run.concluded = True
                 run.worker.leave()  # it ends while verdicts are explained and reported
                 if document := run.comparison.document():

@@ -110,6 +110,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "what else fsspec reads), not from the repository.",
     },
     "require-baseline": _FLAG | {"help": "With --benchmark-compare: exit with an error where nothing is compared."},
+    "no-confirm": _FLAG
+    | {
+        "help": "With --benchmark-compare: decide by the baseline's times alone, and measure no pairs with the kernels "
+        "of its commit, where those times are of another GPU or day."
+    },
     "large": _FLAG | {"help": "Also test arrays of more than 2^31 elements, which need tens of GB."},
     "sarif": {
         "metavar": "FILE",

@@ -121,7 +121,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     ``ratio``: new over old, with its 95 % interval ``low`` to ``high``. ``floor``: the noise floor, a share.
     ``suspect``: probably slower. ``turn_by_turn``: the ratio comes from samples taken in turns, and that of the medians
-    ``before`` and ``after`` lies outside the interval.
+    ``before`` and ``after`` lies outside the interval. ``decided_by``: with a baseline, "pairs" with its commit, "saved
+    times", or "the same work"; else empty.
     """
 
     verdict: Verdict
@@ -135,6 +136,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     processes: int
     suspect: bool
     turn_by_turn: bool
+    decided_by: str = ""
 
 
 class Measurement(Struct, frozen=True, kw_only=True):
@@ -420,6 +422,7 @@ def comparison_of(decision: Decision) -> Comparison:
         processes=decision.processes,
         suspect=decision.suspect,
         turn_by_turn=known["ratio"] is not None and bool(decision.basis),
+        decided_by=decision.decided_by,
         **known,
     )
 

@@ -100,6 +100,7 @@ class Facts:
     shared_bytes: Count = 0
     registers: Count = 0
     fallback: Text = ""
+    prints: bool = False  # to printf's buffer, in whose time the machine has a part
     sm_clock_mhz: tuple[Megahertz, ...] = ()  # before and after; 0 where unknown
     throttle: tuple[tuple[Text, ...], ...] = ()  # before and after
     other_processes: tuple[Text, ...] = ()  # at work on the GPU before or after
@@ -185,6 +186,7 @@ class RecordedDecision(Decision):
     processes: Count = 0
     reason: Text = ""
     explanation: Text = ""
+    decided_by: Text = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -205,6 +205,7 @@ def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
         "bytes": case.work.bytes,
         "source_hash": kernel.image.source_hash,
         "image_hash": kernel.image.image_hash,
+        "prints": bool(case.family.prints),
     }
 
 
@@ -213,12 +214,13 @@ class Again:
     """Instructions to measure cases again.
 
     ``progress``: is told how many are done, of how many. ``broken``: is filled with the message of each case that was
-    right before and fails now, by its id.
+    right before and fails now, by its id. ``say``: prints a line.
     """
 
     cold: bool
     progress: Callable[[int, int], None]
     broken: dict[str, str]
+    say: Callable[[str], object] = bool
 
     def each(self, cases: Mapping[str, Measured], measure: Callable[[str], object]) -> None:
         """Measure cases in the current process, one after the other. ``measure``: is called with the id of each."""

@@ -40,7 +40,8 @@ class Decision:
 
     ``floor``: the noise floor, a share; smaller changes cannot be told from none. ``suspect``: listed as probably
     slower, at a false discovery rate of 5 % (Benjamini and Hochberg 1995); suspects alone fail no run.
-    ``explanation``: the likely cause in the machine code, where that was looked for.
+    ``explanation``: the likely cause in the machine code, where that was looked for. ``decided_by``: PAIRS, SAVED_TIMES
+    or SAME_WORK in a comparison with a baseline, which may decide in either way; else empty.
     """
 
     verdict: Verdict
@@ -54,6 +55,7 @@ class Decision:
     suspect: bool = False
     reason: str = ""
     explanation: str = ""
+    decided_by: str = ""
 
     @property
     def basis(self) -> str:
@@ -72,6 +74,9 @@ class Decision:
         return f"{self.basis}{change} % (95 %: {low} to {high})"
 
 
+# What decided a case in a comparison with a baseline: both sides side by side, times of earlier runs, or no times at
+# all, because both sides do the same work.
+PAIRS, SAVED_TIMES, SAME_WORK = "pairs", "saved times", "the same work"
 FAMILYWISE_ERROR = 0.01  # the share of runs on unchanged code in which any case is called slower
 SUSPECT_FDR = 0.05  # the false discovery rate among the cases that are listed as suspects
 RELEVANT = 0.005  # nobody acts on a smaller change, and clocks and temperatures of two days differ by as much
@@ -122,7 +127,8 @@ class Effect:
     ``leverage`` times as large. ``baseline_variance`` and ``baseline_df``: the same from unchanged code alone, from
     which the noise floor is learned. ``processes``: how many measured the new side. ``doubt`` says why a slowdown
     would not be the kernel's, ``no_gain`` why a gain would not; both may be empty. ``floor``: the least noise floor.
-    ``clock``: SM clock, new over old. ``left_out``: why processes that measured it do not count, or empty.
+    ``allowance``: a share by which the noise floor is wider than what was measured asks for. ``clock``: SM clock, new
+    over old. ``left_out``: why processes that measured it do not count, or empty.
     ``side_by_side``: each process measured both sides.
     """
 
@@ -138,6 +144,7 @@ class Effect:
     doubt: str = ""
     no_gain: str = ""
     floor: float = 0.0
+    allowance: float = 0.0
     clock: float = 1.0
     left_out: str = ""
     side_by_side: bool = False
@@ -266,7 +273,8 @@ def decide(
     before = np.array([e.before for e in every])
     variance, df = moderated(before, prior, [(e.variance, e.df) for e in every])
     learned = _own_floors(before, prior, every)
-    floors = np.maximum(np.expm1(floor_factor * np.log1p(learned)), [e.floor for e in every])
+    least, allowances = np.array([(e.floor, e.allowance) for e in every]).T
+    floors = np.maximum(np.expm1(floor_factor * np.log1p(learned) + np.log1p(allowances)), least)
     logs, errors = np.array([e.log for e in every]), np.sqrt(variance * [e.leverage for e in every])
     half = special.stdtrit(df, 0.975) * errors
     within = np.log1p(floors)

@@ -18,6 +18,7 @@ from warpwatch.compare.history import Step
 from warpwatch.report.site.figures import Chart, micro, percent, roofline, rounded
 from warpwatch.report.site.material import FAILED, HOST, MISSING, NOT_COMPARED, Entry, Material
 from warpwatch.runs.record import CaseRecord, Facts
+from warpwatch.verdict.rule import PAIRS
 
 MOST_BINS = 24
 WITHOUT_VERDICT = {
@@ -129,7 +130,8 @@ class CasePage:
             return None
         changes = (decision.low, decision.ratio, decision.high, 1 / (1 + decision.floor))
         values = [*(100 * (value - 1) for value in changes), 100 * decision.floor]
-        change = f"{percent(decision.ratio)} with its 95 % interval, without what a process does to every case"
+        how = "in pairs" if decision.decided_by == PAIRS else "without what a process does to every case"
+        change = f"{percent(decision.ratio)} with its 95 % interval, {how}"
         spec = {"k": "change", "v": [rounded(value) for value in values]}
         return Chart(title="Old against new", says=f"{change}; noise floor", spec=spec)
 

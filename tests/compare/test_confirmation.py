@@ -1,0 +1,176 @@
+"""Tests that pairs with the baseline's commit decide where its times are of another GPU or day, on a fake GPU."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.checkout import Bench, lent_checkout
+from warpwatch.compare.confirmation import seconds_of
+from warpwatch.revision.commit import UNSHALLOW
+from warpwatch.runs.files import run_files
+from warpwatch.runs.record import read_document, read_run
+from warpwatch.verdict.rule import PAIRS, SAME_WORK, SAVED_TIMES, Verdict
+
+NAIVE = "matmul-naive-8x8-128x128x128-float32"
+COMPARE = "--benchmark-compare"
+NO_RUN = "because the baseline has no runs of this GPU, and 3 show its noise"
+MANY = ("-k", "matmul and (128x128x128 or 256x256x256) and not host and not vendor")  # 68 cases
+ELSEWHERE: dict[str, Any] = {"uuid": "GPU-9", "seed": 9}
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A checkout with five runs of 68 cases in the folder `own`, of one GPU and the day before yesterday."""
+    with lent_checkout(tmp_path_factory) as made:
+        for seed in range(5):
+            assert made.bench(*MANY, few=False, seed=seed).returncode == 0
+        own = made.folder / "own"
+        own.mkdir()
+        for number, path in enumerate(map(Path, made.saved)):
+            document = json.loads(path.read_text())
+            document["datetime"] = (datetime.now(UTC) - timedelta(days=2)).isoformat()
+            (own / f"000{number}_own.json").write_text(json.dumps(document))
+        yield made
+
+
+def altered(bench: Bench, name: str, **parts: dict[str, Any]) -> Path:
+    """Copy the baseline to a folder of this name, with other values in parts of each run."""
+    folder = bench.folder / name
+    for path in run_files(bench.baseline):
+        document = read_document(path)
+        for part, values in parts.items():
+            if part == "extra_info":
+                (entry,) = (each for each in document["benchmarks"] if each["param"] == NAIVE)
+                entry["extra_info"] |= values
+            else:
+                document[part] |= values
+        folder.mkdir(exist_ok=True)
+        (folder / path.name.removesuffix(".xz")).write_text(json.dumps(document))
+    return folder
+
+
+def test_on_another_gpu_pairs_decide_and_the_run_records_it(recorded: Bench) -> None:
+    """A tenth of a floor of 25 %, in a run that takes 5 % longer for all."""
+    done = recorded.bench(
+        COMPARE,
+        "-v",
+        "--json=out.json",
+        drift=1.05,
+        slower={"matmul-naive-8x8": 1.02},
+        changed=["rowstrip"],
+        **ELSEWHERE,
+    )
+    assert done.returncode == 1, done.stdout
+    commit = read_document(run_files(recorded.baseline)[0])["commit_info"]["id"][:12]
+    assert f"3 cases to measure in pairs with {commit}: about 4 s\n" in done.stdout
+    assert re.search(rf"^decided by pairs: 3 cases \(\d s, about 4 expected\), {NO_RUN}$", done.stdout, re.MULTILINE)
+    assert "1 slower, " in done.stdout
+    assert "unsure" not in done.stdout
+    run = read_run(Path(recorded.saved[-1]))
+    assert Counter(each.decided_by for each in run.decisions.values())[PAIRS] == 3
+    assert {each.decided_by for name, each in run.decisions.items() if "tiled" in name} <= {SAVED_TIMES, SAME_WORK}
+    sides = run.cases[NAIVE].facts.pairs
+    assert sides is not None
+    assert len(sides.old) == run.decisions[NAIVE].processes >= 3
+    written = {case["id"]: case for case in json.loads((recorded.folder / "out.json").read_text())["cases"]}
+    assert written[NAIVE]["comparison"]["decided_by"] == PAIRS
+    assert written[NAIVE]["next"] == f"python -m warpwatch explain {NAIVE} --against {commit}"
+
+
+@pytest.mark.slow
+def test_an_unchanged_run_on_another_gpu_measures_no_pairs_and_leaves_nothing_unsure(many: Bench) -> None:
+    done = many.bench(f"{COMPARE}=own", *MANY, few=False, odd={"matmul-naive": 1.3}, drift=1.02, **ELSEWHERE)
+    assert done.returncode == 0
+    assert re.search(r"^\d+ same(, \d+ identical)?$", done.stdout, re.MULTILINE)
+    assert "decided by" not in done.stdout
+    assert not any(case.facts.again for case in read_run(Path(many.saved[-1])).cases.values())
+
+
+@pytest.mark.slow
+def test_on_another_day_pairs_decide_or_saved_times_with_an_allowance(many: Bench) -> None:
+    slower = {"matmul-naive-8x8": 1.05, "matmul-naive-16x16": 1.008}
+    done = many.bench(f"{COMPARE}=own", *MANY, few=False, slower=slower, seed=9)
+    said = r"^decided by pairs: 8 cases .*, because the baseline's runs of this GPU are of another day, the newest of "
+    assert re.search(said, done.stdout, re.MULTILINE)
+    assert "8 slower, 60 same" in done.stdout
+    done = many.bench(f"{COMPARE}=own", "--no-confirm", *MANY, few=False, slower=slower, seed=9)
+    assert re.search(r"^noise floors of saved times are 0.5 % wider: the baseline's runs", done.stdout, re.MULTILINE)
+    assert re.search(r"^4 slower, 6\d same", done.stdout, re.MULTILINE)  # those of 5 %
+    assert f"decided by saved times, not by pairs: --no-confirm (8 cases, such as {NAIVE})" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"commit_info": {"dirty": True}}, "the baseline does not say which commit it was made of"),
+        ({"commit_info": {"id": ""}}, "the baseline does not say which commit it was made of"),
+        (
+            {"commit_info": {"id": "f" * 40}},
+            "ffffffffffff, which the baseline was made of, is not in HEAD's history here",
+        ),
+        ({"extra_info": {"image_hash": "a"}}, "compiled here, is not the code that the baseline was measured with"),
+    ],
+    ids=["dirty", "no git", "other branch", "other code"],
+)
+def test_without_the_commit_saved_times_decide_and_the_reason_is_said(
+    recorded: Bench, parts: dict[str, dict[str, Any]], said: str
+) -> None:
+    folder = altered(recorded, "altered", **parts)
+    done = recorded.bench(f"{COMPARE}={folder}", slower={"matmul-naive-8x8": 1.5}, **ELSEWHERE)
+    shutil.rmtree(folder)
+    assert done.returncode == 0
+    assert re.search(rf"^decided by saved times, not by pairs: .*{said} \({NAIVE}\)$", done.stdout, re.MULTILINE)
+    assert "1 unsure" in done.stdout
+    assert "saved times call no case slower or faster: 16 cases of the baseline's work" in done.stdout
+
+
+@pytest.mark.slow
+def test_what_has_no_figure_beside_its_commit_is_left_to_saved_times(many: Bench) -> None:
+    slower = {"matmul-naive-8x8": 1.5, "matmul-tiled-8x8": 1.05}
+    done = many.bench(f"{COMPARE}=own", *MANY, few=False, slower=slower, other_wrong=["matmul-naive-8x8"], **ELSEWHERE)
+    assert re.search(r"^decided by saved times, not by pairs: in the baseline's commit: .* is wrong", done.stdout, re.M)
+    decided = {name: each for name, each in read_run(Path(many.saved[-1])).decisions.items() if "8x8-128" in name}
+    assert (decided[NAIVE].decided_by, decided[NAIVE].verdict) == (SAVED_TIMES, Verdict.SLOWER)
+    tiled = decided["matmul-tiled-8x8-128x128x128-float32"]
+    assert (tiled.decided_by, tiled.verdict) == (PAIRS, Verdict.SLOWER)
+
+
+@pytest.mark.slow
+def test_a_clone_that_lacks_the_commit_says_how_to_get_it(recorded: Bench) -> None:
+    shallow = recorded.folder / ".git" / "shallow"
+    head = recorded._run("git", "rev-parse", "HEAD").stdout
+    shallow.write_text(head)
+    try:
+        done = recorded.bench(COMPARE, slower={"matmul-naive-8x8": 1.5})
+    finally:
+        shallow.unlink()
+    assert f"is not in HEAD's history here: {UNSHALLOW} ({NAIVE})" in done.stdout
+
+
+@pytest.mark.slow
+def test_each_gpu_of_a_run_measures_its_own_pairs(recorded: Bench) -> None:
+    done = recorded.bench(COMPARE, "-n", "2", gpus=2, slower={"matmul-naive": 1.03}, seed=7)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "3 slower, 14 same" in done.stdout
+    assert re.search(
+        r"GPU 2 of 2 \(GPU of gw1\): decided by pairs: .* the baseline has no runs of this GPU", done.stdout
+    )
+    run = read_run(Path(recorded.saved[-1]))
+    assert {name for name, each in run.decisions.items() if each.decided_by == PAIRS} >= {
+        name for name in run.cases if "naive" in name and "struct" not in name
+    }
+
+
+def test_pairs_are_expected_to_take_what_they_took_on_an_h100() -> None:
+    assert seconds_of(831) == pytest.approx(341, rel=0.05)
+    assert seconds_of(18) == pytest.approx(10, rel=0.05)

@@ -1,0 +1,199 @@
+"""Pairs in a comparison with a baseline: cases are measured beside the kernels of the commit that it was made of.
+
+Saved times of another GPU or day show no change of 1 %, pairs do (with_revision.py). They need a commit that is in
+HEAD's history, because its code runs here, and whose kernels are those that the baseline measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.project import Project
+from warpwatch.compare.code_difference import first_line
+from warpwatch.compare.comparison import CALL, OldCode
+from warpwatch.compare.pairs import PairComparison, open_spares, start_spares
+from warpwatch.compare.with_revision import RevisionComparison
+from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, nvcc
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.other_kernel import key
+from warpwatch.revision.commit import UNSHALLOW, CommitCase, build_cases, is_ancestor, is_shallow
+from warpwatch.revision.declared import BadRevision
+from warpwatch.runs.record import RunRecord
+from warpwatch.timing.measurement import Again, Budget, Measured
+from warpwatch.verdict.rule import PAIRS, SAME_WORK, SCREENING_PROCESSES, Decision, Verdict
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+# What a pair takes in a process (831 pairs: 341 s in three, on an H100), and what a process takes before it measures.
+PAIR_COST, PROCESS_COST = 0.14, 1.2
+
+
+def newest_clean(runs: Iterable[RunRecord]) -> RunRecord | None:
+    """Return the last of the runs that were made of a clean commit."""
+    clean = [run for run in runs if run.commit.id and not run.commit.dirty and run.when]
+    return max(clean, key=lambda run: run.when or NEVER, default=None)
+
+
+def run_to_build(runs: Iterable[RunRecord], root: Path) -> RunRecord:
+    """Return the newest run of a baseline whose commit may be built here.
+
+    That is somebody's code, which runs here: so only a commit in HEAD's history is built. Raises BadRevision.
+    """
+    run = newest_clean(runs)
+    if run is None:
+        raise BadRevision("the baseline does not say which commit it was made of")
+    if not is_ancestor(run.commit.id, "HEAD", root):
+        cure = f": {UNSHALLOW}" if is_shallow(root) else ""
+        raise BadRevision(f"{run.commit}, which the baseline was made of, is not in HEAD's history here{cure}")
+    return run
+
+
+def build_then(
+    run: RunRecord, cases: Mapping[str, Case], project: Project, target: Target
+) -> dict[str, CommitCase | str]:
+    """Build cases from a run's commit; a sentence for each that was not what the run measured."""
+    try:
+        built = build_cases(run.commit.id, f"the baseline's commit {run.commit}", cases, project, target)
+    except BadRevision as error:
+        return dict.fromkeys(cases, str(error))
+    toolkit = toolkit_of(target)
+    return {name: built_again(case, built.get(name), run, toolkit) for name, case in cases.items()}
+
+
+def built_again(case: Case, built: CommitCase | None, run: RunRecord, toolkit: str) -> CommitCase | str:
+    """Return what a run's commit has for a case where that is what the run measured, else why not.
+
+    ``toolkit``: the version that built it. Machine code of another one is known to be other machine code.
+    """
+    if case.variant.call:
+        return CALL
+    if built is None or case.id not in run.cases:
+        return f"{run.commit}, the baseline's newest, does not have it"
+    if isinstance(built.image, CompileError):
+        return f"in {run.commit}, {first_line(built.image)}"
+    same_toolkit = toolkit == (run.gpu.toolkit or toolkit)
+    if same_toolkit and built.image.image_hash != run.cases[case.id].facts.image_hash:
+        return f"{run.commit}, compiled here, is not the code that the baseline was measured with"
+    return built
+
+
+def old_code(built: CommitCase | str) -> OldCode | str:
+    """Return the other side of a case, or why there is none."""
+    if isinstance(built, str):
+        return built
+    assert isinstance(built.image, Image)
+    return built.other, built.image
+
+
+def toolkit_of(target: Target) -> str:
+    """Return the version of nvcc that compiles for a target; empty where there is none, and images are ready."""
+    try:
+        return nvcc(target.program).version
+    except NoCompiler:
+        return ""
+
+
+@dataclass(kw_only=True)
+class Confirmation:
+    """Decides by pairs about cases of a comparison with a baseline.
+
+    ``run``: of the baseline, whose commit is built. ``recorded_variances``: as of RevisionComparison. ``built``: each
+    case of that commit, or why it is not what the run measured. ``reasons``: why pairs did not decide about a case.
+    ``pairs``: both sides, once there are any to measure.
+    """
+
+    run: RunRecord
+    project: Project
+    device: DeviceInfo
+    recorded_variances: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    built: dict[str, CommitCase | str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    pairs: RevisionComparison | None = None
+    _figures: str = ""
+
+    def build(self, measured: Mapping[str, Measured], parts: int) -> None:
+        """Build the other side of these cases, while processes start that most pairs need after the first one."""
+        if self.device.has_gpu_clock:
+            start_spares(next(iter(measured.values())).kernel.worker, parts)
+        cases = {name: each.case for name, each in measured.items()}
+        self.built = build_then(self.run, cases, self.project, self.device.timing_target)
+        self.reasons = {name: built for name, built in self.built.items() if isinstance(built, str)}
+
+    def decide(
+        self, measured: Mapping[str, Measured], budget: Budget, again: Again, doubt: str, parts: int
+    ) -> dict[str, Decision]:
+        """Measure what was built beside the cases of this run, and decide; ``reasons`` has the rest."""
+        sides = {name: each for name, each in self.built.items() if not isinstance(each, str)}
+        if not sides:
+            return {}
+        self.pairs = pairs = RevisionComparison(
+            revision="the baseline's commit",
+            commit=self.run.commit.id,
+            others={name: each.other for name, each in sides.items()},
+            images={key(each.other): each.image for each in sides.values()},
+            side_by_side=PairComparison(doubt, parts),
+            recorded_variances=self.recorded_variances,
+        )
+        self._measure({name: measured[name] for name in sides}, pairs, budget, again)
+        decisions = {name: self._said(decision) for name, decision in pairs.decisions.items()}
+        compared = {name: each for name, each in decisions.items() if each.decided_by}
+        for name in compared.keys() & pairs.measured.keys():
+            measured[name].facts["pairs"] = pairs.measured[name].facts["pairs"]
+        why = {name: each.reason for name, each in decisions.items()} | again.broken
+        self.reasons |= {name: why.get(name) or "it got no figure" for name in sides if name not in compared}
+        return compared
+
+    def _measure(
+        self, measured: Mapping[str, Measured], pairs: RevisionComparison, budget: Budget, again: Again
+    ) -> None:
+        """Measure the cases that differ in this process, and in as many more as their verdicts need."""
+        differing = {name: each for name, each in measured.items() if pairs.measures(each.case, each.kernel.image)}
+
+        def measure(name: str) -> None:
+            each = measured[name]
+            pairs.measure(each.kernel, each.case, again.cold, budget)
+
+        for name in measured:
+            if name not in differing:
+                measure(name)
+        if not differing:
+            return
+        if self.device.has_gpu_clock:
+            worker = next(iter(differing.values())).kernel.worker
+            open_spares(worker, self.project.families, self.device, cold=again.cold)
+        expected, begin = seconds_of(len(differing)), time.monotonic()
+        again.say(f"{counted(len(differing))} to measure in pairs with {self.run.commit}: about {expected:.0f} s")
+        again.each(differing, measure)
+        pairs.conclude(again)
+        self._figures = f" ({time.monotonic() - begin:.0f} s, about {expected:.0f} expected)"
+
+    def _said(self, decision: Decision) -> Decision:
+        """Return a decision of the pairs with what decided it; empty where they did not."""
+        if decision.verdict == Verdict.IDENTICAL:
+            then, now = self.run.gpu.toolkit, toolkit_of(self.device.timing_target)
+            other = (
+                f", which CUDA {then} made other machine code of than {now}" if now and then not in ("", now) else ""
+            )
+            reason = f"{self.run.commit}, built here, does the same work{other}"
+            return replace(decision, reason=reason, decided_by=SAME_WORK)
+        compared = decision.verdict not in (Verdict.INCOMPARABLE, Verdict.NEW)
+        return replace(decision, decided_by=PAIRS if compared else "")
+
+    def describe(self, why: str) -> Sequence[str]:
+        """Return lines on what pairs decided. ``why``: they were asked."""
+        if not self.pairs or not (count := len(self.pairs.measured)):
+            return []
+        return [f"decided by pairs: {counted(count)}{self._figures}, because {why}", *self.pairs.describe()]
+
+
+def counted(cases: int) -> str:
+    return f"{cases or 'no'} case{'s' * (cases != 1)}"
+
+
+def seconds_of(pairs: int) -> float:
+    """Return how long so many pairs are expected to take, in the processes that measure all of them."""
+    return pairs * PAIR_COST * SCREENING_PROCESSES + PROCESS_COST * (SCREENING_PROCESSES - 1)
