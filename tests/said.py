@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
-TABLE = re.compile(r"^\w+\[(?P<case>[\w-]+)\] +(?P<figures>[\d.,]+ \([\d.]+\).*)$")
+TABLE = re.compile(r"^\w+\[(?P<case>[\w-]+)\] +(?P<figures>[\d.,]+ .*)$")
 # Words between figures, which say what the keys of the document say.
 WORDS = frozenset("median floor process processes µs % -> mJ a launch energy turn by to".split())  # noqa: SIM905
 # What is a flag or another word in the document.
@@ -92,6 +92,6 @@ def lost(printed: str, document: Mapping[str, Any]) -> list[str]:
     for name, line in lines_of(printed, list(entries)):
         row = TABLE.match(line)
         rest = re.sub(r"\([^)]*\)", "", row["figures"]) if row else line
-        for part in rest.removeprefix(f"{name}: ").split("; "):
+        for part in re.sub(rf"^{name}( and [\d,]+ more)?: ", "", rest).split("; "):
             missing += [f"{name}: {each!r} of {line}" for each in lost_of(part, entries[name])]
     return missing
