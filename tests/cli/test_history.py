@@ -9,8 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 
 from tests.project import PROJECT
+from tests.runs.identities import known
 from warpwatch.cli.history import issue, new_steps, run
 from warpwatch.runs.files import write_run
 from warpwatch.runs.record import CaseRecord, Commit, Facts, Gpu, RunRecord
@@ -26,8 +28,9 @@ def nights(count: int, slower: dict[str, tuple[int, float]]) -> list[RunRecord]:
         cases = {}
         for index, name in enumerate(CASES):
             begin, factor = slower.get(name, (count, 1.0))
+            work = known(code=f"{factor}" if night >= begin else "old")
             seconds = 2e-5 * (1 + index) * math.exp(draw.gauss(0, 0.001)) * (factor if night >= begin else 1)
-            cases[name] = CaseRecord(samples=(round(seconds, 10),), facts=Facts(cache="cold"))
+            cases[name] = CaseRecord(samples=(round(seconds, 10),), facts=Facts(cache="cold", identity=work))
         runs.append(
             RunRecord(
                 path=Path(f"{night:04}_night.json"),
@@ -94,7 +97,11 @@ def test_too_few_runs_are_said_and_a_file_is_written_only_where_there_is_a_slowd
     folder, file = tmp_path / "a-gpu", tmp_path / "new.md"
     for night in nights(9, {CASES[3]: (5, 1.1)}):
         entries = [
-            {"param": name, "stats": {"data": list(timed.samples)}, "extra_info": {"cache": "cold"}}
+            {
+                "param": name,
+                "stats": {"data": list(timed.samples)},
+                "extra_info": {"cache": "cold", "identity": to_builtins(timed.facts.identity)},
+            }
             for name, timed in night.cases.items()
         ]
         commit = {"id": night.commit.id, "dirty": False}
@@ -104,6 +111,6 @@ def test_too_few_runs_are_said_and_a_file_is_written_only_where_there_is_a_slowd
         if file.exists():
             break
     said = capsys.readouterr().out
-    assert said.count("too few to find any: a lasting change takes 6 runs of one GPU") == 5
+    assert said.count("a lasting change takes 6 runs of one GPU") == 5
     assert f"1 new slowdown in {len(list(folder.iterdir()))} runs: {file}\n" in said
     assert file.read_text().startswith("**1 case became slower permanently**")

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from tests.project import ROOT
 from tests.stranger import run_command
 from warpwatch.cli import thin as command
-from warpwatch.cli.thin import KEPT, octiles, thin
+from warpwatch.cli.thin import thin
 from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.saved_verdicts import against_baseline
 from warpwatch.runs.files import PACKED, PLAIN, read_content, run_files
 from warpwatch.runs.record import LARGEST, read_document, read_run, read_runs
+from warpwatch.runs.thinned import KEPT, octiles
 
 BASELINE = run_files(ROOT / "bench" / "baselines" / "nvidia-h200")
 

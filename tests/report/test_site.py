@@ -154,7 +154,7 @@ def test_every_link_leads_somewhere(site: Path, pages: Mapping[str, Page]) -> No
         (of_case(GONE), ["renamed or taken away"]),
         (of_case(STEPPED), ["16ab16ab16ab to 17ab17ab17ab , 2026-08-17 to 2026-08-18"]),
         (of_case(STEPPED), ["git log 16ab16ab16ab..17ab17ab17ab"]),
-        ("nights.html", ["14 runs, 1 lasting change.", "2026-08-24", STEPPED]),
+        ("nights.html", ["14 runs, 1 lasting change, 0 of them of kernels.", "2026-08-24", STEPPED]),
         ("machine.html", ["A GPU <&>", "132", "above 100 µs", "Not the kernel's 1.50 µs of each time"]),
         (f"f/{NAMES[30].split('-')[0]}.html", ["Time by variant, block and shape", "Growth from shape to shape"]),
     ],
@@ -287,7 +287,7 @@ def test_runs_that_have_no_history_in_common_are_told_apart(
     assert "0005_night.json: was measured side by side with abababababab" in said
     assert "0009_night.json: is not whole JSON" in said
     page = Page((tmp_path / "site" / "nights.html").read_text())
-    assert "2 runs, 0 lasting changes." in page.text
+    assert "2 runs, 0 lasting changes, 0 of them of kernels." in page.text
     assert "weeks without a run" in page.text
     other = save(tmp_path / "b", NAMES[:6], Night(day=1, gpu={"slug": "b-gpu"}))
     with pytest.raises(BadRun, match=r"is of b-gpu, and .* of a-gpu: give the runs of one GPU model"):

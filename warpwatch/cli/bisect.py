@@ -22,7 +22,7 @@ from warpwatch.cli.json_file import JsonFile, add_json
 from warpwatch.cli.options import add_arch, add_device, case_ids, completed, few, kernel_case, progress
 from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import load_in_background
-from warpwatch.compare.history import find_steps, load
+from warpwatch.compare.history import Cause, find_steps, load
 from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
@@ -115,9 +115,11 @@ def _range_of_history(project: Project, name: str) -> str:
     Raises BadRun or BadRevision.
     """
     runs, _ = load(project.saved_runs)
-    slower = [step for step in find_steps(runs) if step.case == name and step.ratio > 1]
+    lasting = [step for step in find_steps(runs) if step.case == name and step.ratio > 1]
+    slower = [step for step in lasting if step.cause != Cause.ENVIRONMENT]
     if not slower:
-        raise BadRevision(f"the saved runs show no lasting slowdown of {name}: give GOOD..BAD")
+        others = f" with a change of its work ({lasting[0]})" if lasting else ""
+        raise BadRevision(f"the saved runs show no lasting slowdown of {name}{others}: give GOOD..BAD")
     step = slower[0]
     if not step.before.commit.id or not step.after.commit.id:
         raise BadRevision(f"the runs at the slowdown of {name} do not say which commits they are of: give GOOD..BAD")

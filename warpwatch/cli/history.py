@@ -12,13 +12,12 @@ from statistics import median
 import numpy as np
 
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.history import SHORTEST, Step, find_steps, load
+from warpwatch.compare.history import FEWEST, SHORTEST, Cause, Step, by_uuid, find_steps, load
 from warpwatch.runs.files import write_whole
 from warpwatch.runs.identity import difference
 from warpwatch.runs.record import RunRecord
 
 MOST_LINES = 20
-FEWEST = 2 * SHORTEST  # runs, in which two levels have room
 HOW_TO_FIND = "which commit it was: python -m warpwatch bisect --from-history"
 
 
@@ -44,30 +43,55 @@ def run(project: Project, *, case: str, folder: Path | None, new: Path | None) -
     if new:
         _write_new(runs, new)
         return 0
-    steps = find_steps(runs)
-    if not case:
-        print(f"{len(runs)} runs, {len(steps)} steps, the largest slowdown first")
-        print("\n".join(map(str, steps)))
-    elif not any(case in run.cases for run in runs):
+    if case and not any(case in run.cases for run in runs):
         error = f"error: no run in {folder} has {case!r}; `python -m warpwatch list` shows what there is"
         print(error, file=sys.stderr)
         return 2
-    else:
-        steps = [step for step in steps if step.case == case]
-        _show_case(runs, case, steps)
-    if any(step.ratio > 1 for step in steps):
+    slower, gpus = False, by_uuid(runs)
+    for uuid, own in gpus.items():
+        if not case and len(own) < FEWEST:
+            print(f"{_name(uuid)}: {len(own)} runs, left out: a lasting change takes {FEWEST} of one GPU")
+            continue
+        steps = [step for step in find_steps(own) if case in ("", step.case)]
+        if case and any(case in run.cases for run in own):
+            print(f"{_name(uuid)}:\n" * (len(gpus) > 1), end="")
+            _show_case(own, case, steps)
+        elif not case:
+            _show_all(uuid, own, steps)
+        slower |= any(step.ratio > 1 and step.cause != Cause.ENVIRONMENT for step in steps)
+    if slower:
         print(f"{HOW_TO_FIND} {case or 'CASE'}")
     return 0
 
 
+def _name(uuid: str) -> str:
+    return uuid or "a GPU without a UUID"
+
+
+TITLES = {
+    Cause.KERNEL: "of kernels, whose work changed there",
+    Cause.UNKNOWN: "of cases whose work is not recorded: of kernels or not (`python -m warpwatch baseline migrate`)",
+    Cause.ENVIRONMENT: "of the environment: of GPU, driver or memory, and not of kernels",
+}
+
+
+def _show_all(uuid: str, runs: Sequence[RunRecord], steps: Sequence[Step]) -> None:
+    """Print the steps in the runs of a GPU by their causes."""
+    print(f"{_name(uuid)}: {len(runs)} runs, {len(steps)} steps, the largest slowdown first")
+    for cause, title in TITLES.items():
+        own = [step for step in steps if step.cause == cause]
+        if own:
+            print("\n".join([f"{len(own)} {title}:", *map(str, own)]))
+
+
 def _show_case(runs: Sequence[RunRecord], case: str, steps: Sequence[Step]) -> None:
     recorded = [run for run in runs if case in run.cases]
-    ratios = {step.after.path: step.ratio for step in steps}
+    begins = {step.after.path: step for step in steps}
     for past, run in pairwise([recorded[0], *recorded]):
         samples = run.cases[case].samples
         middle, (low, high) = median(samples), np.percentile(samples, [25, 75])
-        ratio = ratios.get(run.path)
-        note = f"  <- {100 * (ratio - 1):+.1f} % from here on" if ratio else ""
+        step = begins.get(run.path)
+        note = f"  <- {100 * (step.ratio - 1):+.1f} % from here on ({step.cause})" if step else ""
         changed = difference(past.cases[case].facts.identity, run.cases[case].facts.identity)
         note += f"  (changed: {changed.words})" if changed.changed else ""
         minute = run.when.isoformat(timespec="minutes")[:16] if run.when else "at no known time"
@@ -81,26 +105,36 @@ def _write_new(runs: Sequence[RunRecord], file: Path) -> None:
     if steps:
         write_whole(file, issue(steps, runs[-1]))
     print(f"{len(steps)} new slowdown{'s' * (len(steps) != 1)} in {len(runs)} runs{f': {file}' if steps else ''}")
-    if len(runs) < FEWEST:
-        print(f"too few to find any: a lasting change takes {FEWEST} runs of one GPU")
+    for uuid, own in by_uuid(runs).items():
+        if len(own) < FEWEST and own[-1].path == runs[-1].path:
+            print(f"too few on {_name(uuid)}, {len(own)}: a lasting change takes {FEWEST} runs of one GPU")
 
 
 def new_steps(runs: Sequence[RunRecord]) -> list[Step]:
     """Find the slowdowns that were not found without the newest run, the largest first.
 
+    What the environment made slower is none: no commit did it, and no search finds it.
+    """
+    found = [step for step in find_steps(runs) if step.ratio > 1 and step.cause != Cause.ENVIRONMENT]
+    return unknown_before(find_steps([run for run in runs if run.path != runs[-1].path]), found, runs)
+
+
+def unknown_before(known: Sequence[Step], found: Sequence[Step], runs: Sequence[RunRecord]) -> list[Step]:
+    """Select the steps that are not known.
+
     A level lasts SHORTEST nights at least, so a step is found some nights after it happened, and may then be placed a
     night or two earlier or later than before: the same case's step within SHORTEST nights is the same step.
     """
     number = {run.path: index for index, run in enumerate(runs)}
-    known: dict[str, list[int]] = {}
-    for step in find_steps(runs[:-1]):
-        if step.ratio > 1:
-            known.setdefault(step.case, []).append(number[step.after.path])
+    nights: dict[tuple[str, bool], list[int]] = {}
+    for step in known:
+        nights.setdefault((step.case, step.ratio > 1), []).append(number[step.after.path])
 
     def is_known(step: Step) -> bool:
-        return any(abs(night - number[step.after.path]) <= SHORTEST for night in known.get(step.case, ()))
+        own = nights.get((step.case, step.ratio > 1), ())
+        return any(abs(night - number[step.after.path]) <= SHORTEST for night in own)
 
-    return [step for step in find_steps(runs) if step.ratio > 1 and not is_known(step)]
+    return [step for step in found if not is_known(step)]
 
 
 def issue(steps: Sequence[Step], newest: RunRecord) -> str:

@@ -9,21 +9,14 @@ from __future__ import annotations
 import argparse
 import lzma
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
-from typing import Any
-
-import numpy as np
 
 from warpwatch.arguments import positive_integer
 from warpwatch.cli.options import progress
 from warpwatch.runs.files import PACKED, PLAIN, chosen_files, compact_json, run_files, write_whole
 from warpwatch.runs.record import BadRun, read_document, read_run
-
-KEPT = 9  # of a process's samples: the octiles, among them the extremes, the quartiles and the median
-DIGITS = 9  # of pytest-benchmark's figures: a sample has at most that many
-MARK = "thinned"  # in the run's own part: it is thinned already
+from warpwatch.runs.thinned import KEPT, MARK, thinned
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,29 +60,7 @@ def thin(path: Path) -> Path:
     if document.get("warpwatch", {}).get(MARK) and path.name.endswith(PACKED):
         return path
     packed = path.with_name(path.name.removesuffix(PACKED).removesuffix(PLAIN) + PACKED)
-    entries = [_thinned_entry(entry) for entry in document["benchmarks"]]
-    thinned = document | {"benchmarks": entries, "warpwatch": {**document.get("warpwatch", {}), MARK: True}}
-    write_whole(packed, lzma.compress(compact_json(thinned)))
+    write_whole(packed, lzma.compress(compact_json(thinned(document))))
     if packed != path:
         path.unlink()
     return packed
-
-
-def _thinned_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    short = {name: float(f"{value:.{DIGITS}g}") for name, value in entry["stats"].items() if isinstance(value, float)}
-    stats = {**entry["stats"], **short, "data": octiles(entry["stats"]["data"])}
-    facts = dict(entry["extra_info"])
-    if facts.get("again"):
-        facts["again"] = [octiles(samples) for samples in facts["again"]]
-    rest = {name: value for name, value in entry.items() if name != "options"}
-    return {**rest, "extra_info": facts, "stats": stats}
-
-
-def octiles(samples: Sequence[float]) -> list[float]:
-    """Return the octiles of samples, the median as it was to the last bit; few samples stay as they are."""
-    if len(samples) <= KEPT:
-        return list(samples)
-    middle = median(samples)
-    kept = [round(float(value), 12) for value in np.percentile(samples, np.linspace(0, 100, KEPT))]
-    half = KEPT // 2
-    return [*(min(low, middle) for low in kept[:half]), middle, *(max(high, middle) for high in kept[half + 1 :])]

@@ -17,6 +17,7 @@ from warpwatch.devices.file_lock import take_lock
 from warpwatch.runs.files import PACKED, PLAIN, compact_json, run_files, write_numbered
 from warpwatch.runs.record import SETTINGS, BadRun, RunRecord, read_document
 
+ANCHORS = "anchors"  # folder beside the runs of a baseline
 WORDS = ("failed", "partial", "dirty", "mixed", "gpu", "against", "same")  # each allows a kind of objection
 
 

@@ -38,8 +38,14 @@ class CasePage:
     def steps(self) -> list[Step]:
         """Lasting changes of the case, oldest first."""
         numbers = self.material.numbers
-        own = [step for step in self.material.steps if step.case == self.entry.id]
+        steps = (step for step in self.material.steps if step.case == self.entry.id)
+        own = [step for step in steps if step.after.gpu_uuid == self._gpu]
         return sorted(own, key=lambda step: numbers[step.after.path])
+
+    @property
+    def _gpu(self) -> str:
+        """UUID of the GPU that measured it today: a case has a history of its own on each."""
+        return (self.entry.timed and self.entry.timed.facts.gpu_uuid) or self.material.today.gpu_uuid
 
     @property
     def says(self) -> list[str]:
@@ -141,9 +147,9 @@ class CasePage:
         Medians are written as whole numbers of a unit, above the least of them.
         """
         material, count = self.material, len(self.steps)
-        medians = [
-            run.cases[self.entry.id].samples[0] if self.entry.id in run.cases else None for run in material.nights
-        ]
+        timed = [(run.cases.get(self.entry.id), run.gpu_uuid) for run in material.nights]
+        own = [each if each and (each.facts.gpu_uuid or uuid) == self._gpu else None for each, uuid in timed]
+        medians = [each.samples[0] if each else None for each in own]
         known = [value for value in medians if value is not None]
         if len(known) < 2:
             return None

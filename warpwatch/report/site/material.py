@@ -15,15 +15,14 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.compare.history import LONG_AGO, Step, find_steps
-from warpwatch.compare.reference import on_gpu
+from warpwatch.compare.history import LONG_AGO, Cause, Step, common_effects, find_steps
 from warpwatch.compare.saved_self_check import Checked, path_of, read
 from warpwatch.compare.saved_verdicts import Verdicts, verdicts_of
 from warpwatch.report.ladder import share
 from warpwatch.report.tables import kernel_times
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import BadRun, CaseRecord, RunRecord, read_run, read_usable
-from warpwatch.verdict.process_effects import ProcessEffect, mean_of, process_effect
+from warpwatch.verdict.process_effects import ProcessEffect
 from warpwatch.verdict.rule import Decision, Verdict
 
 HOST = "serial"
@@ -109,8 +108,9 @@ class Material:
     """Everything that the pages are made of.
 
     ``today``: the newest of the given runs, with all its samples. ``nights``: those of which there is a history, oldest
-    first, ``today`` among them; each case has its median alone. ``steps``: lasting changes in them. ``effects``: what
-    each of them did to every case. ``problems``: sentences on files and cases that were left out.
+    first, ``today`` among them; each case has its median alone. ``steps``: lasting changes in them, those of the
+    environment last. ``effects``: what each of them did to every case. ``problems``: sentences on files and cases that
+    were left out.
     """
 
     project: Project
@@ -139,11 +139,16 @@ class Material:
             verdicts=verdicts_of(newest, baseline),
             baseline=baseline,
             nights=nights,
-            steps=find_steps(nights),
-            effects=_common_effects(nights),
+            steps=sorted(find_steps(nights), key=lambda step: step.cause == Cause.ENVIRONMENT),
+            effects=common_effects(nights),
             checked=read(check) if check.exists() else None,
             problems=[*problems, *left_out],
         )
+
+    @cached_property
+    def kernel_steps(self) -> Sequence[Step]:
+        """Lasting changes that may be a kernel's."""
+        return [step for step in self.steps if step.cause != Cause.ENVIRONMENT]
 
     @cached_property
     def numbers(self) -> Mapping[Path, int]:
@@ -277,11 +282,3 @@ def _with_history(newest: RunRecord, nights: Sequence[RunRecord]) -> tuple[list[
         runs = f"{elsewhere} runs are" if elsewhere > 1 else "1 run is"
         problems.append(f"{runs} of other GPUs of this model, and no part of the history of this one")
     return chosen, problems
-
-
-def _common_effects(nights: Sequence[RunRecord]) -> list[ProcessEffect]:
-    """Estimate what each run did to every case, against the mean of all runs."""
-    times = [{name: timed.samples[0] for name, timed in on_gpu(run).items()} for run in nights]
-    shared = set.intersection(*map(set, times)) if times else set()
-    centre = mean_of([{name: run[name] for name in run if name in shared} for run in times])
-    return [process_effect(centre, run) for run in times]

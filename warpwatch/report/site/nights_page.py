@@ -20,7 +20,7 @@ WEEK = timedelta(weeks=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Night:
-    """Run of the history. ``number``: its place, from which links are made. ``steps``: changes from it on."""
+    """Run of the history. ``number``: its place, for links. ``steps``: changes of kernels from it on."""
 
     number: int
     run: RunRecord
@@ -72,7 +72,7 @@ class NightsPage:
     @cached_property
     def nights(self) -> list[Night]:
         """The nights, the newest first."""
-        begun = Counter(step.after.path for step in self.material.steps)
+        begun = Counter(step.after.path for step in self.material.kernel_steps)
         runs = zip(self.material.nights, self.material.effects, strict=True)
         nights = [
             Night(number=i, run=run, effect=effect, steps=begun[run.path]) for i, (run, effect) in enumerate(runs)

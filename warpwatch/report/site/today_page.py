@@ -73,7 +73,7 @@ class TodayPage:
     @property
     def latest(self) -> Sequence[Step]:
         numbers = self.material.numbers
-        return sorted(self.material.steps, key=lambda step: numbers[step.after.path], reverse=True)[:LATEST]
+        return sorted(self.material.kernel_steps, key=lambda step: numbers[step.after.path], reverse=True)[:LATEST]
 
     @cached_property
     def unmeasured(self) -> dict[str, list[str]]:
