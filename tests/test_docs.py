@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import os
 import re
@@ -18,7 +19,6 @@ import pytest
 from tests.checkout import Bench
 from tests.project import ROOT
 from tests.stranger import run_command, run_pytest
-from tools import score
 from warpwatch.cli.main import make_parser
 
 README = ROOT / "README.md"
@@ -91,7 +91,7 @@ def shown(page: Path) -> Iterator[str]:
             yield re.sub(r"\s+#.*", "", line)
     for span in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)):
         whole = not re.search(r"\.\.\.|<\w", span)  # no place is left for the reader to fill
-        if whole and re.match(r"(\w+=\S+ )?(make|pytest|python -m (warpwatch|tools[.]score)) \S", span):
+        if whole and re.match(r"(\w+=\S+ )?(make|pytest|python -m (warpwatch|tools[.](score|nights|unsure))) \S", span):
             yield from span.split(" && ")
 
 
@@ -99,7 +99,7 @@ COMMANDS = sorted({command for page in PAGES for command in shown(page)})
 PYTEST = [command for command in COMMANDS if re.match(r"(\w+=\S+ )?pytest ", command)]
 MAKE = [command for command in COMMANDS if command.startswith("make ")]
 WARPWATCH = [command for command in COMMANDS if " -m warpwatch " in command]
-SCORE = [command for command in COMMANDS if command.startswith("python -m tools.score ")]
+REPLAYS = [command for command in COMMANDS if re.match(r"python -m tools[.](score|nights|unsure) ", command)]
 # Commands of a stranger's repository (docs/your-kernels.md): tests/cli/test_init.py runs them there.
 ELSEWHERE = {
     "pip install warpwatch",
@@ -143,7 +143,7 @@ def words_of(command: str) -> list[str]:
 def test_every_command_is_one_that_this_test_knows() -> None:
     assert len(PYTEST) >= 10
     assert len(WARPWATCH) >= 8
-    assert sorted({*PYTEST, *MAKE, *WARPWATCH, *SCORE, *(ELSEWHERE & {*COMMANDS})}) == COMMANDS
+    assert sorted({*PYTEST, *MAKE, *WARPWATCH, *REPLAYS, *(ELSEWHERE & {*COMMANDS})}) == COMMANDS
 
 
 @pytest.mark.slow
@@ -184,9 +184,10 @@ def test_every_warpwatch_command_is_understood(command: str) -> None:
 
 
 def test_what_replays_recordings_is_given_runs_that_are_there() -> None:
-    assert SCORE
-    for command in SCORE:
-        runs = score.make_parser().parse_args(shlex.split(command)[3:]).runs
+    assert REPLAYS
+    for command in REPLAYS:
+        _, _, tool, *words = shlex.split(command)
+        runs = importlib.import_module(tool).make_parser().parse_args(words).runs
         assert all(glob(str(ROOT / run)) for run in runs)
 
 
