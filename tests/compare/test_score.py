@@ -104,6 +104,7 @@ def test_a_count_has_its_interval() -> None:
     assert share(0, 30) == "0 of 30 (< 9.5 %)"
     assert share(30, 30) == "30 of 30 (> 90 %)"
     assert share(22, 30) == "22 of 30 (54 to 88 %)"
+    assert share(2139, 2140) == "2139 of 2140 (99.74 to 100 %)"
     assert interval(0, 299)[1] == pytest.approx(0.01, rel=0.01)  # what it takes to support one per cent
 
 
