@@ -120,6 +120,7 @@ def test_unchanged_code_is_measured_in_three_processes_and_changed_code_in_more(
     assert "changed" in processes.wanted({"changed": UNSURE})
 
 
+NEWEST = "(the newest: 2026-11-19)"
 CONTROLS = {f"case-{number}": Case() for number in range(MIN_CONTROLS)}
 CHANGED = {"changed": Case(code="new", slower=1.05)}
 
@@ -131,7 +132,12 @@ CHANGED = {"changed": Case(code="new", slower=1.05)}
         (3, GPU, None, ""),
         (2, GPU, 0.9, "the baseline has 2 runs of this GPU, and 3 show its noise"),
         (5, "GPU-2", 0.9, "the baseline has no runs of this GPU, and 3 show its noise"),
-        (5, GPU, 1.1, "the baseline's runs of this GPU are of another day, the newest of 2026-11-19"),
+        (
+            5,
+            GPU,
+            1.1,
+            "the baseline has no runs of this GPU of the last day (the newest: 2026-11-19), and 3 show its noise",
+        ),
     ],
 )
 def test_pairs_decide_where_the_baseline_does_not_span_this_gpu_and_day(
@@ -182,7 +188,8 @@ def test_on_another_day_saved_times_allow_for_what_days_differ(slower: float, ve
         processes.absorb({name: case.processes[0] for name, case in processes.cases.items()})
     decision = processes.decide()["changed"]
     assert (decision.verdict, decision.decided_by) == (verdict, SAVED_TIMES)
-    assert processes.floor_note().startswith("noise floors of saved times are 0.5 % wider: the baseline's runs of this")
+    said = "noise floors of saved times are 0.5 % wider: the baseline has no runs of this GPU of the last day"
+    assert processes.floor_note().startswith(said)
 
 
 def test_no_process_measures_what_pairs_decide_or_the_work_excuses() -> None:
