@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.project import PROJECT, ROOT
 from tests.runs.identities import known
+from warpwatch.compare.reference import on_gpu
 from warpwatch.compare.with_baseline import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes, SampledCase
-from warpwatch.runs.record import CaseRecord, Facts, Gpu, RunRecord
+from warpwatch.runs.record import CaseRecord, Facts, Gpu, RunRecord, by_gpu, read_runs
 from warpwatch.verdict.rule import MIN_CONTROLS, SAME_WORK, SAVED_TIMES, Decision, Verdict
 
 GPU, NOW = "GPU-1", datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -197,3 +200,21 @@ def test_no_process_measures_what_pairs_decide_or_the_work_excuses() -> None:
     assert processes.wanted(processes.decide()) == []
     processes.by_pairs.clear()
     assert "changed" in processes.wanted({"changed": UNSURE})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gpu", "runs"), [("nvidia-h200", 20), ("nvidia-h100-80gb-hbm3", 6)])
+def test_on_gpus_that_the_committed_baseline_lacks_no_unchanged_case_is_unsure(gpu: str, runs: int) -> None:
+    """Recorded runs of whole lists, one process each."""
+    baseline = read_runs(PROJECT.baselines / gpu)
+    there = {run.gpu_uuid for run in baseline}
+    alone = [run for run in read_runs(ROOT / "bench" / "recordings" / gpu) if not run.against]
+    parts = [part for run in alone for part in by_gpu(run)]
+    unseen = [part for part in parts if part.gpu_uuid not in there and len(part.cases) > 400]
+    assert len(unseen) >= runs
+    for run in unseen:
+        shared = {name: timed for name, timed in on_gpu(run).items() if any(name in past.cases for past in baseline)}
+        cases = {name: SampledCase(timed.facts, [timed.samples]) for name, timed in shared.items()}
+        verdicts = Counter(each.verdict for each in Processes(baseline, cases, run.gpu_uuid, "").decide().values())
+        assert verdicts[Verdict.SAME] + verdicts[Verdict.IDENTICAL] == verdicts.total() > 400
+        assert verdicts[Verdict.IDENTICAL] < 40
