@@ -77,7 +77,7 @@ def test_without_space_for_anything_there_is_still_a_verdict(judged: Bench) -> N
     done = judged.bench(
         "--benchmark-compare", "--junitxml=none.xml", seed=94, file_limit=100, slower={"matmul-naive-8x8": 1.2}
     )
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
     assert "INTERNALERROR" not in done.stdout + done.stderr
     assert "16 same, 1 unsure" in done.stdout

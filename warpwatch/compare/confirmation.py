@@ -226,7 +226,7 @@ class Confirmation:
             open_spares(worker, self.project.families, self.device, cold=again.cold)
         expected, begin = seconds_of(len(differing)), time.monotonic()
         again.say(f"{counted(len(differing))} to measure in pairs with {pairs.commit[:12]}: about {expected:.0f} s")
-        again.each(differing, measure)
+        again.each(differing, measure, how="beside the baseline's code")
         pairs.conclude(again)
         self._figures = f" ({time.monotonic() - begin:.0f} s, about {expected:.0f} expected)"
 

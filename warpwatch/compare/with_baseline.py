@@ -403,16 +403,14 @@ class Processes:
 
     def _why_unspanned(self) -> str:
         """Say why the baseline does not show how far this GPU may differ from it today; empty where it does."""
-        own = len(self._own_runs)
-        if own < MIN_OWN_RUNS:
-            return (
-                f"the baseline has {own or 'no'} run{'s' * (own != 1)} of this GPU, and {MIN_OWN_RUNS} show its noise"
-            )
-        if len(self._recent) < MIN_OWN_RUNS:
+        if len(self._recent) >= MIN_OWN_RUNS:
+            return ""
+        which, count = " of this GPU", len(self._own_runs)
+        if count >= MIN_OWN_RUNS:
             newest = max(run.when or NEVER for run in self._own_runs)
-            day = f", the newest of {newest:%Y-%m-%d}" * (newest != NEVER)
-            return f"the baseline's runs of this GPU are of another day{day}"
-        return ""
+            day = f" (the newest: {newest:%Y-%m-%d})" * (newest != NEVER)
+            which, count = f"{which} of the last day{day}", len(self._recent)
+        return f"the baseline has {count or 'no'} run{'s' * (count != 1)}{which}, and {MIN_OWN_RUNS} show its noise"
 
     def _why_few(self) -> str:
         """Say that too few cases show what this run does to all of them; empty where there are enough."""
