@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import os
 import re
@@ -18,7 +19,6 @@ import pytest
 from tests.checkout import Bench
 from tests.project import ROOT
 from tests.stranger import run_command, run_pytest
-from tools import score
 from warpwatch.cli.main import make_parser
 
 README = ROOT / "README.md"
@@ -91,7 +91,7 @@ def shown(page: Path) -> Iterator[str]:
             yield re.sub(r"\s+#.*", "", line)
     for span in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)):
         whole = not re.search(r"\.\.\.|<\w", span)  # no place is left for the reader to fill
-        if whole and re.match(r"(\w+=\S+ )?(make|pytest|python -m (warpwatch|tools[.]score)) \S", span):
+        if whole and re.match(r"(\w+=\S+ )?(make|pytest|python -m (warpwatch|tools[.](score|nights|unsure))) \S", span):
             yield from span.split(" && ")
 
 
@@ -99,7 +99,7 @@ COMMANDS = sorted({command for page in PAGES for command in shown(page)})
 PYTEST = [command for command in COMMANDS if re.match(r"(\w+=\S+ )?pytest ", command)]
 MAKE = [command for command in COMMANDS if command.startswith("make ")]
 WARPWATCH = [command for command in COMMANDS if " -m warpwatch " in command]
-SCORE = [command for command in COMMANDS if command.startswith("python -m tools.score ")]
+REPLAYS = [command for command in COMMANDS if re.match(r"python -m tools[.](score|nights|unsure) ", command)]
 # Commands of a stranger's repository (docs/your-kernels.md): tests/cli/test_init.py runs them there.
 ELSEWHERE = {
     "pip install warpwatch",
@@ -143,7 +143,7 @@ def words_of(command: str) -> list[str]:
 def test_every_command_is_one_that_this_test_knows() -> None:
     assert len(PYTEST) >= 10
     assert len(WARPWATCH) >= 8
-    assert sorted({*PYTEST, *MAKE, *WARPWATCH, *SCORE, *(ELSEWHERE & {*COMMANDS})}) == COMMANDS
+    assert sorted({*PYTEST, *MAKE, *WARPWATCH, *REPLAYS, *(ELSEWHERE & {*COMMANDS})}) == COMMANDS
 
 
 @pytest.mark.slow
@@ -184,9 +184,10 @@ def test_every_warpwatch_command_is_understood(command: str) -> None:
 
 
 def test_what_replays_recordings_is_given_runs_that_are_there() -> None:
-    assert SCORE
-    for command in SCORE:
-        runs = score.make_parser().parse_args(shlex.split(command)[3:]).runs
+    assert REPLAYS
+    for command in REPLAYS:
+        _, _, tool, *words = shlex.split(command)
+        runs = importlib.import_module(tool).make_parser().parse_args(words).runs
         assert all(glob(str(ROOT / run)) for run in runs)
 
 
@@ -281,13 +282,26 @@ def rows(page: Path, title: str) -> dict[str, list[str]]:
 
 def test_the_readmes_rules_are_those_of_the_full_table() -> None:
     short, full = rows(README, "rule"), rows(ROOT / "docs" / "trust.md", "rule")
-    ours = {"Warpwatch, `--benchmark-compare`": "this suite's", "Warpwatch, `--against`": "this suite's, `--against`"}
-    assert len(short) == 8
-    for name, (alarms, large, small) in short.items():
-        row = full[ours.get(name, name)]
-        assert alarms == row[0]
-        assert large == f"{row[5].split()[2]} %"  # of slowdowns by 1, 2, 3, 5 and 10 %
-        assert small == f"{row[3].split()[4]} %"
+    assert len(short) == 5
+    for name, (setting, alarms, large, small) in short.items():
+        row = full[name.replace("Warpwatch", "this suite's")]
+        assert row[0].startswith(setting)
+        assert alarms == row[3]
+        assert large == f"{row[8].split()[2]} %"  # of slowdowns by 1, 2, 3, 5 and 10 %
+        assert small == f"{row[6].split()[4]} %"
+
+
+def test_the_answer_to_how_often_is_of_the_full_table() -> None:
+    page = ROOT / "docs" / "trust.md"
+    short, full = rows(page, "what you compare"), rows(page, "rule")
+    settings = {"pairs": ", `--against`", "saved times, same GPU within the hour": "",
+                "saved times, a GPU that the committed baseline lacks": ", saved times alone"}  # fmt: skip
+    for setting, rule in settings.items():
+        ((alarms, large, middle, small),) = (cells for name, cells in short.items() if name.startswith(setting))
+        row = full[f"this suite's{rule}"]
+        one, _, three, *_ = row[8].split()
+        assert alarms.replace(" replayed", "").startswith(row[3])
+        assert (large, middle, small) == (f"{one}, {three} %", f"{row[7].split()[2]} %", f"{row[6].split()[4]} %")
 
 
 def dedented(text: str) -> str:

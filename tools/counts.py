@@ -19,7 +19,7 @@ def interval(count: int, total: int) -> tuple[float, float]:
 
 def share(count: int, total: int) -> str:
     """Say how many of how many, and the interval in per cent: ``0 of 30 (< 9.5 %)``."""
-    low, high = (f"{100 * bound:.2g}" for bound in interval(count, total))
+    low, high = (f"{100 * bound:.{2 if bound < 0.99 else 4}g}" for bound in interval(count, total))
     if not count:
         return f"0 of {total} (< {high} %)"
     return f"{count} of {total} (> {low} %)" if count == total else f"{count} of {total} ({low} to {high} %)"

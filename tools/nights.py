@@ -62,7 +62,7 @@ MODIFIED = msgspec.structs.replace(RECORDED, code="modified")
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """How a run differs from its baseline, which is of the same GPU and night unless it says otherwise.
+    """Difference of a run from its baseline, which is of the same GPU and night unless this says otherwise.
 
     ``runs``: how many are played. ``modified``: the share of cases whose identity differs (another driver makes that of
     all differ); ``slowdown``: how much longer a third of these take. ``unseen``: the baseline has four other GPUs.
@@ -250,7 +250,7 @@ def judge(world: World, night: Night, rng: np.random.Generator) -> Called:
 
 @dataclass(kw_only=True)
 class Count:
-    """What one rule said in one experiment: false slower cases of each run; slowdowns by size, and which it found."""
+    """Counts of one way to decide: false slower cases of each run, and of slowdowns, by size, which were found."""
 
     false: list[int] = field(default_factory=list)
     found: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
@@ -265,7 +265,7 @@ class Count:
 
 @dataclass(kw_only=True)
 class Counts:
-    """What both ways said in one experiment, and in how many runs pairs are what decides."""
+    """Counts of both ways to decide in one experiment, and the number of runs in which pairs do."""
 
     saved: Count = field(default_factory=Count)
     pairs: Count = field(default_factory=Count)
@@ -273,7 +273,7 @@ class Counts:
 
     @property
     def decided_by(self) -> str:
-        """What decides about the modified cases of such a run."""
+        """Way in which this suite decides about the modified cases of such a run."""
         return "pairs" if self.asks_pairs else "saved times"
 
 

@@ -7,18 +7,31 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from tests.checkout import Bench, lent_checkout
-from warpwatch.compare.confirmation import seconds_of
-from warpwatch.revision.commit import UNSHALLOW
+from tests.fake_gpu import INFO
+from tests.project import ROOT
+from tests.runs.identities import known
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.project import find_project
+from warpwatch.compare import confirmation, with_baseline
+from warpwatch.compare.confirmation import Confirmation, _commits, build_then, run_to_build, seconds_of
+from warpwatch.compare.with_baseline import BaselineComparison, Processes
+from warpwatch.devices.compile.compiler import Image, Target
+from warpwatch.revision.commit import UNSHALLOW, CommitCase
+from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import run_files
-from warpwatch.runs.record import read_document, read_run
-from warpwatch.verdict.rule import PAIRS, SAME_WORK, SAVED_TIMES, Verdict
+from warpwatch.runs.record import CaseRecord, Commit, Facts, Gpu, RunRecord, read_document, read_run
+from warpwatch.timing.measurement import Again, Measured
+from warpwatch.verdict.rule import PAIRS, SAME_WORK, SAVED_TIMES, Decision, Verdict
 
 NAIVE = "matmul-naive-8x8-128x128x128-float32"
 COMPARE = "--benchmark-compare"
@@ -99,11 +112,11 @@ def test_an_unchanged_run_on_another_gpu_measures_no_pairs_and_leaves_nothing_un
 def test_on_another_day_pairs_decide_or_saved_times_with_an_allowance(many: Bench) -> None:
     slower = {"matmul-naive-8x8": 1.05, "matmul-naive-16x16": 1.008}
     done = many.bench(f"{COMPARE}=own", *MANY, few=False, slower=slower, seed=9)
-    said = r"^decided by pairs: 8 cases .*, because the baseline's runs of this GPU are of another day, the newest of "
+    said = r"^decided by pairs: 8 cases .* the baseline has no runs of this GPU of the last day \(the newest: 2"
     assert re.search(said, done.stdout, re.MULTILINE)
     assert "8 slower, 60 same" in done.stdout
     done = many.bench(f"{COMPARE}=own", "--no-confirm", *MANY, few=False, slower=slower, seed=9)
-    assert re.search(r"^noise floors of saved times are 0.5 % wider: the baseline's runs", done.stdout, re.MULTILINE)
+    assert re.search(r"^noise floors of saved times are 0.5 % wider: the baseline has no", done.stdout, re.MULTILINE)
     assert re.search(r"^4 slower, 6\d same", done.stdout, re.MULTILINE)  # those of 5 %
     assert f"decided by saved times, not by pairs: --no-confirm (8 cases, such as {NAIVE})" in done.stdout
 
@@ -138,7 +151,7 @@ def test_without_the_commit_saved_times_decide_and_the_reason_is_said(
 def test_what_has_no_figure_beside_its_commit_is_left_to_saved_times(many: Bench) -> None:
     slower = {"matmul-naive-8x8": 1.5, "matmul-tiled-8x8": 1.05}
     done = many.bench(f"{COMPARE}=own", *MANY, few=False, slower=slower, other_wrong=["matmul-naive-8x8"], **ELSEWHERE)
-    assert re.search(r"^decided by saved times, not by pairs: in the baseline's commit: .* is wrong", done.stdout, re.M)
+    assert re.search(r"^decided by saved times, not by pairs: in the baseline's code: .* is wrong", done.stdout, re.M)
     decided = {name: each for name, each in read_run(Path(many.saved[-1])).decisions.items() if "8x8-128" in name}
     assert (decided[NAIVE].decided_by, decided[NAIVE].verdict) == (SAVED_TIMES, Verdict.SLOWER)
     tiled = decided["matmul-tiled-8x8-128x128x128-float32"]
@@ -158,6 +171,30 @@ def test_a_clone_that_lacks_the_commit_says_how_to_get_it(recorded: Bench) -> No
 
 
 @pytest.mark.slow
+def test_where_the_baselines_commit_cannot_be_read_another_one_that_does_its_work_is_taken(checkout: Bench) -> None:
+    """An engine of later cannot read it; the commit before the last change of kernels has the code all the same."""
+    checkout.fill_baseline()
+    declared = checkout.folder / "kernels" / "__init__.py"
+    text = declared.read_text()
+    ids = []
+    for content in ("raise ValueError('of an engine of before')\n", text, text + "# a change\n"):
+        declared.write_text(content)
+        checkout.commit()
+        ids.append(checkout._run("git", "rev-parse", "HEAD").stdout.strip())
+    folder = altered(checkout, "altered", commit_info={"id": ids[0]})
+    done = checkout.bench(f"{COMPARE}={folder}", slower={"matmul-naive-8x8": 1.02}, **ELSEWHERE)
+    assert "1 slower, " in done.stdout
+    assert f"against the baseline's code ({ids[2][:12]})" in done.stdout
+    said = rf"^built of another commit that does the baseline's work: {ids[2][:12]}, because the baseline's commit "
+    assert re.search(rf"{said}{ids[0][:12]}: its declarations cannot be read by this code", done.stdout, re.MULTILINE)
+    # HEAD has other work, as it would if its change of kernels were the slower one: the commit before it has not.
+    head = find_project(ROOT)
+    case = find_case(head.families, NAIVE)
+    run = run_to_build([read_run(path) for path in folder.iterdir()], checkout.folder)
+    assert [*_commits(run, [case], replace(head, root=checkout.folder))] == [ids[0], ids[2], ids[1]]
+
+
+@pytest.mark.slow
 def test_each_gpu_of_a_run_measures_its_own_pairs(recorded: Bench) -> None:
     done = recorded.bench(COMPARE, "-n", "2", gpus=2, slower={"matmul-naive": 1.03}, seed=7)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -169,6 +206,60 @@ def test_each_gpu_of_a_run_measures_its_own_pairs(recorded: Bench) -> None:
     assert {name for name, each in run.decisions.items() if each.decided_by == PAIRS} >= {
         name for name in run.cases if "naive" in name and "struct" not in name
     }
+
+
+def test_only_a_commit_that_does_the_work_of_the_baseline_stands_for_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = find_case(find_project(ROOT).families, NAIVE)
+    recorded = CaseRecord(samples=(1.0,), facts=Facts(image_hash="code", identity=known(code="code")))
+    run = RunRecord(path=Path("0.json"), commit=Commit(id="a" * 40), cases={NAIVE: recorded})
+    works = {"b" * 40: known(draw="another"), "c" * 40: known(), "d" * 40: known()}
+
+    def build(commit: str, *_: object) -> dict[str, CommitCase]:
+        if commit not in works:
+            raise BadRevision("it cannot be read")
+        other: Any = SimpleNamespace(identity=works[commit])
+        return {NAIVE: CommitCase(other=other, image=Image(Path("none"), "source", "code"))}
+
+    monkeypatch.setattr(confirmation, "build_cases", build)
+    for commits, expected in (("abcd", "c"), ("ab", "")):
+        monkeypatch.setattr(confirmation, "_commits", lambda *_, ids=commits: [letter * 40 for letter in ids])
+        found = build_then(run, {NAIVE: case}, find_project(ROOT), Target("sm_90"))[NAIVE]
+        assert (found if isinstance(found, str) else found.why) == "it cannot be read"
+        assert ("" if isinstance(found, str) else found.commit[0]) == expected
+
+
+def test_what_pairs_do_not_decide_shares_the_probability_of_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cases that differ, of which the commit has one: each way to decide takes half of the run's 1 %."""
+    parts: dict[str, int] = {}
+
+    class Half(Confirmation):
+        def build(self, measured: Any, parts: int) -> None:
+            self.reasons = {"b": "no code"}
+
+        def decide(self, measured: Any, budget: Any, again: Any, doubt: str, share: int) -> dict[str, Decision]:
+            parts["pairs"] = share
+            return {"a": Decision(verdict=Verdict.SAME, decided_by=PAIRS)}
+
+    def by_saved_times(processes: Processes, *_: object) -> dict[str, Decision]:
+        parts["saved times"] = processes.parts
+        return processes.decide()
+
+    monkeypatch.setattr(with_baseline, "_measure_and_decide", by_saved_times)
+    cases = {name: CaseRecord(samples=(1e-5,), facts=Facts(cache="cold", identity=known())) for name in "ab"}
+    run = RunRecord(path=Path("0.json"), gpu=Gpu(uuid="GPU-1"), cases=cases)
+    kernel: Any = None
+    comparison = BaselineComparison(
+        runs=[run], gpu_uuid="GPU-2", confirmation=Half(run=run, project=find_project(ROOT), device=INFO)
+    )
+    for name in "ab":
+        facts = {"cache": "cold", "identity": to_builtins(known(code="new"))}
+        case: Any = SimpleNamespace(id=name)
+        measured = Measured(kernel=kernel, case=case, kind="cold", facts=facts, processes=[[1e-5]])
+        comparison.measured[name] = measured
+    comparison.conclude(Again(True, lambda done, total: None, {}))
+    assert parts == {"pairs": 2, "saved times": 2}
+    assert {name: each.decided_by for name, each in comparison.decisions.items()} == {"a": PAIRS, "b": SAVED_TIMES}
+    assert "decided by saved times, not by pairs: no code (b)" in comparison.describe()
 
 
 def test_pairs_are_expected_to_take_what_they_took_on_an_h100() -> None:

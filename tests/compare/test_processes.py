@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.project import PROJECT, ROOT
 from tests.runs.identities import known
 from warpwatch.compare.doubts import PRINTS
+from warpwatch.compare.reference import on_gpu
 from warpwatch.compare.with_baseline import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes, SampledCase
-from warpwatch.runs.record import CaseRecord, Facts, Gpu, RunRecord
+from warpwatch.runs.record import CaseRecord, Facts, Gpu, RunRecord, by_gpu, read_runs
 from warpwatch.verdict.rule import MIN_CONTROLS, SAME_WORK, SAVED_TIMES, Decision, Verdict
 
 GPU, NOW = "GPU-1", datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -125,6 +128,7 @@ def test_unchanged_code_is_measured_in_three_processes_and_changed_code_in_more(
     assert "changed" in processes.wanted({"changed": UNSURE})
 
 
+NEWEST = "(the newest: 2026-11-19)"
 CONTROLS = {f"case-{number}": Case() for number in range(MIN_CONTROLS)}
 CHANGED = {"changed": Case(code="new", slower=1.05)}
 
@@ -136,7 +140,12 @@ CHANGED = {"changed": Case(code="new", slower=1.05)}
         (3, GPU, None, ""),
         (2, GPU, 0.9, "the baseline has 2 runs of this GPU, and 3 show its noise"),
         (5, "GPU-2", 0.9, "the baseline has no runs of this GPU, and 3 show its noise"),
-        (5, GPU, 1.1, "the baseline's runs of this GPU are of another day, the newest of 2026-11-19"),
+        (
+            5,
+            GPU,
+            1.1,
+            "the baseline has no runs of this GPU of the last day (the newest: 2026-11-19), and 3 show its noise",
+        ),
     ],
 )
 def test_pairs_decide_where_the_baseline_does_not_span_this_gpu_and_day(
@@ -187,7 +196,8 @@ def test_on_another_day_saved_times_allow_for_what_days_differ(slower: float, ve
         processes.absorb({name: case.processes[0] for name, case in processes.cases.items()})
     decision = processes.decide()["changed"]
     assert (decision.verdict, decision.decided_by) == (verdict, SAVED_TIMES)
-    assert processes.floor_note().startswith("noise floors of saved times are 0.5 % wider: the baseline's runs of this")
+    said = "noise floors of saved times are 0.5 % wider: the baseline has no runs of this GPU of the last day"
+    assert processes.floor_note().startswith(said)
 
 
 def test_no_process_measures_what_pairs_decide_or_the_work_excuses() -> None:
@@ -229,3 +239,21 @@ def test_unchanged_work_whose_time_does_not_settle_is_identical(case: Case, verd
     assert decisions["odd"].verdict == verdict
     assert decisions["odd"].reason.startswith("varies too much between processes: no change below")
     assert compared.wanted(decisions).count("odd") == processes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gpu", "runs"), [("nvidia-h200", 20), ("nvidia-h100-80gb-hbm3", 6)])
+def test_on_gpus_that_the_committed_baseline_lacks_no_unchanged_case_is_unsure(gpu: str, runs: int) -> None:
+    """Recorded runs of whole lists, one process each."""
+    baseline = read_runs(PROJECT.baselines / gpu)
+    there = {run.gpu_uuid for run in baseline}
+    alone = [run for run in read_runs(ROOT / "bench" / "recordings" / "tuning" / gpu) if not run.against]
+    parts = [part for run in alone for part in by_gpu(run)]
+    unseen = [part for part in parts if part.gpu_uuid not in there and len(part.cases) > 400]
+    assert len(unseen) >= runs
+    for run in unseen:
+        shared = {name: timed for name, timed in on_gpu(run).items() if any(name in past.cases for past in baseline)}
+        cases = {name: SampledCase(timed.facts, [timed.samples]) for name, timed in shared.items()}
+        verdicts = Counter(each.verdict for each in Processes(baseline, cases, run.gpu_uuid, "").decide().values())
+        assert verdicts[Verdict.SAME] + verdicts[Verdict.IDENTICAL] == verdicts.total() > 400
+        assert verdicts[Verdict.IDENTICAL] < 40

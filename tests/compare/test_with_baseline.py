@@ -81,6 +81,7 @@ def test_slower_is_a_failure_of_just_that_case_with_one_line(recorded: Bench) ->
     assert "1 same" in again.stdout
 
 
+@pytest.mark.slow
 def test_faster_is_told_and_passes(recorded: Bench) -> None:
     done = recorded.bench("--benchmark-compare", slower={"matmul-tiled": 0.8}, seed=96)
     assert done.returncode == 0
@@ -124,6 +125,7 @@ def test_what_others_disturbed_is_measured_again(recorded: Bench) -> None:
     assert median(entry["extra_info"]["again"][0]) < median(entry["stats"]["data"]) / 2
 
 
+@pytest.mark.slow
 def test_another_driver_leaves_pairs_to_tell_what_the_source_changed(recorded: Bench) -> None:
     done = recorded.bench("--benchmark-compare", driver="999.1", drift=2.0, slower={"matmul-naive-8x8": 1.05})
     assert done.returncode == 1

@@ -278,7 +278,7 @@ def test_unsure_new_wrong_and_incomparable_cases_have_their_reasons(tmp_path: Pa
     _, document, cases = timed(bench, "--benchmark-compare", wrong=[NAIVE])
     assert (document["outcome"], cases[NAIVE]["faults"][0]["kind"]) == ("failed", "wrong result")
     assert document["next"] == [f"mend what is wrong; python -m warpwatch run {NAIVE}"]
-    _, document, cases = timed(bench, "--benchmark-compare", driver="12.1")
+    _, document, cases = timed(bench, "--benchmark-compare", "--no-confirm", driver="12.1")
     assert (document["outcome"], cases[NAIVE]["verdict"]) == ("nothing checked", "incomparable")
     assert document["message"].startswith("NOTHING WAS COMPARED (--benchmark-compare): the baseline in ")
 

@@ -6,8 +6,11 @@ HEAD's history, because its code runs here, and whose kernels are those that the
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,14 +18,23 @@ from pathlib import Path
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.code_difference import first_line
-from warpwatch.compare.comparison import CALL, OldCode
+from warpwatch.compare.comparison import CALL, listed
 from warpwatch.compare.pairs import PairComparison, open_spares, start_spares
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, nvcc
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.devices.other_kernel import key
-from warpwatch.revision.commit import UNSHALLOW, CommitCase, build_cases, is_ancestor, is_shallow
+from warpwatch.devices.other_kernel import OtherKernel, key
+from warpwatch.revision.commit import (
+    UNSHALLOW,
+    CommitCase,
+    build_cases,
+    find_commit,
+    git,
+    is_ancestor,
+    is_shallow,
+)
 from warpwatch.revision.declared import BadRevision
+from warpwatch.runs.identity import difference
 from warpwatch.runs.record import RunRecord
 from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.verdict.rule import PAIRS, SAME_WORK, SCREENING_PROCESSES, Decision, Verdict
@@ -30,6 +42,7 @@ from warpwatch.verdict.rule import PAIRS, SAME_WORK, SCREENING_PROCESSES, Decisi
 NEVER = datetime.min.replace(tzinfo=UTC)
 # What a pair takes in a process (831 pairs: 341 s in three, on an H100), and what a process takes before it measures.
 PAIR_COST, PROCESS_COST = 0.14, 1.2
+MOST_CHANGES = 5  # changes of kernels before which a commit is looked for that has the baseline's code
 
 
 def newest_clean(runs: Iterable[RunRecord]) -> RunRecord | None:
@@ -52,20 +65,71 @@ def run_to_build(runs: Iterable[RunRecord], root: Path) -> RunRecord:
     return run
 
 
-def build_then(
-    run: RunRecord, cases: Mapping[str, Case], project: Project, target: Target
+@dataclass(frozen=True, kw_only=True)
+class Then:
+    """A case as a commit has it, which is what a baseline measured. ``why``: it is not the baseline's own commit."""
+
+    commit: str
+    other: OtherKernel
+    image: Image
+    why: str = ""
+
+
+def build_then(run: RunRecord, cases: Mapping[str, Case], project: Project, target: Target) -> dict[str, Then | str]:
+    """Build cases as a run measured them; a sentence for each of which that cannot be done.
+
+    An engine of today may be unable to read the declarations of the run's commit. Then later commits are tried, as long
+    as they have the work that the run recorded, to the last bit of machine code.
+    """
+    built: dict[str, Then | str] = {name: CALL for name, case in cases.items() if case.variant.call}
+    reasons: dict[str, str] = {}
+    for number, commit in enumerate(_commits(run, cases.values(), project)):
+        left = {name: case for name, case in cases.items() if name not in built}
+        if not left:
+            break
+        for name, found in _build_at(commit, left, run, project, target, is_own=not number).items():
+            if isinstance(found, str):
+                reasons.setdefault(name, found)
+            else:
+                assert isinstance(found.image, Image)
+                why = reasons.get(name, "")
+                built[name] = Then(commit=commit, other=found.other, image=found.image, why=why)
+    return reasons | built
+
+
+def _commits(run: RunRecord, cases: Iterable[Case], project: Project) -> Iterator[str]:
+    """Yield commits that may have the code of a run: its own, HEAD, and those before the last changes of kernels."""
+    yield run.commit.id
+    folder = project.module.partition(".")[0]
+    sources = {os.path.relpath(case.build.source.parent, project.root) for case in cases}
+    paths = (folder, f"{folder}.py", *sorted(path for path in sources if not path.startswith("..")))
+    since = ("--max-count", str(MOST_CHANGES), f"{run.commit.id}..HEAD", "--", *paths)
+    changes = git("HEAD", project.root, "rev-list", "--first-parent", *since)
+    if changes.returncode == 0:
+        for name in ("HEAD", *(f"{commit}^" for commit in changes.stdout.decode().split())):
+            with suppress(BadRevision):
+                if (commit := find_commit(name, project.root)) != run.commit.id:
+                    yield commit
+
+
+def _build_at(
+    commit: str, cases: Mapping[str, Case], run: RunRecord, project: Project, target: Target, *, is_own: bool
 ) -> dict[str, CommitCase | str]:
-    """Build cases from a run's commit; a sentence for each that was not what the run measured."""
+    """Build cases from a commit; a sentence for each that is not what a run measured. ``is_own``: the run's commit."""
+    toolkit = toolkit_of(target)
     try:
-        built = build_cases(run.commit.id, f"the baseline's commit {run.commit}", cases, project, target)
+        found = build_cases(commit, f"the baseline's commit {run.commit}", cases, project, target)
     except BadRevision as error:
         return dict.fromkeys(cases, str(error))
-    toolkit = toolkit_of(target)
-    return {name: built_again(case, built.get(name), run, toolkit) for name, case in cases.items()}
+    built = {name: built_again(case, found.get(name), run, toolkit) for name, case in cases.items()}
+    for name, each in built.items():
+        if not is_own and not isinstance(each, str) and difference(run.cases[name].facts.identity, each.identity):
+            built[name] = f"{commit[:12]} does other work than the baseline's"
+    return built
 
 
 def built_again(case: Case, built: CommitCase | None, run: RunRecord, toolkit: str) -> CommitCase | str:
-    """Return what a run's commit has for a case where that is what the run measured, else why not.
+    """Return what a commit has for a case where that is what a run measured, else why not.
 
     ``toolkit``: the version that built it. Machine code of another one is known to be other machine code.
     """
@@ -79,14 +143,6 @@ def built_again(case: Case, built: CommitCase | None, run: RunRecord, toolkit: s
     if same_toolkit and built.image.image_hash != run.cases[case.id].facts.image_hash:
         return f"{run.commit}, compiled here, is not the code that the baseline was measured with"
     return built
-
-
-def old_code(built: CommitCase | str) -> OldCode | str:
-    """Return the other side of a case, or why there is none."""
-    if isinstance(built, str):
-        return built
-    assert isinstance(built.image, Image)
-    return built.other, built.image
 
 
 def toolkit_of(target: Target) -> str:
@@ -110,10 +166,14 @@ class Confirmation:
     project: Project
     device: DeviceInfo
     recorded_variances: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-    built: dict[str, CommitCase | str] = field(default_factory=dict)
+    built: dict[str, Then | str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     pairs: RevisionComparison | None = None
     _figures: str = ""
+
+    @property
+    def _sides(self) -> dict[str, Then]:
+        return {name: each for name, each in self.built.items() if not isinstance(each, str)}
 
     def build(self, measured: Mapping[str, Measured], parts: int) -> None:
         """Build the other side of these cases, while processes start that most pairs need after the first one."""
@@ -127,12 +187,11 @@ class Confirmation:
         self, measured: Mapping[str, Measured], budget: Budget, again: Again, doubt: str, parts: int
     ) -> dict[str, Decision]:
         """Measure what was built beside the cases of this run, and decide; ``reasons`` has the rest."""
-        sides = {name: each for name, each in self.built.items() if not isinstance(each, str)}
-        if not sides:
+        if not (sides := self._sides):
             return {}
         self.pairs = pairs = RevisionComparison(
-            revision="the baseline's commit",
-            commit=self.run.commit.id,
+            revision="the baseline's code",
+            commit=Counter(each.commit for each in sides.values()).most_common(1)[0][0],
             others={name: each.other for name, each in sides.items()},
             images={key(each.other): each.image for each in sides.values()},
             side_by_side=PairComparison(doubt, parts),
@@ -166,8 +225,8 @@ class Confirmation:
             worker = next(iter(differing.values())).kernel.worker
             open_spares(worker, self.project.families, self.device, cold=again.cold)
         expected, begin = seconds_of(len(differing)), time.monotonic()
-        again.say(f"{counted(len(differing))} to measure in pairs with {self.run.commit}: about {expected:.0f} s")
-        again.each(differing, measure)
+        again.say(f"{counted(len(differing))} to measure in pairs with {pairs.commit[:12]}: about {expected:.0f} s")
+        again.each(differing, measure, how="beside the baseline's code")
         pairs.conclude(again)
         self._figures = f" ({time.monotonic() - begin:.0f} s, about {expected:.0f} expected)"
 
@@ -187,7 +246,9 @@ class Confirmation:
         """Return lines on what pairs decided. ``why``: they were asked."""
         if not self.pairs or not (count := len(self.pairs.measured)):
             return []
-        return [f"decided by pairs: {counted(count)}{self._figures}, because {why}", *self.pairs.describe()]
+        others = {name: f"{each.commit[:12]}, because {each.why}" for name, each in self._sides.items() if each.why}
+        lines = listed("built of another commit that does the baseline's work", others)
+        return [f"decided by pairs: {counted(count)}{self._figures}, because {why}", *self.pairs.describe(), *lines]
 
 
 def counted(cases: int) -> str:

@@ -11,7 +11,7 @@ from statistics import fmean, median
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.comparison import Comparison, OldCode, listed
-from warpwatch.compare.confirmation import NEVER, Confirmation, build_then, counted, old_code, run_to_build
+from warpwatch.compare.confirmation import NEVER, Confirmation, build_then, counted, run_to_build
 from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance
 from warpwatch.compare.pairs import PAIR_SECONDS
 from warpwatch.compare.reference import on_gpu
@@ -211,11 +211,13 @@ class BaselineComparison(Comparison):
                 known = known | build_then(run_to_build(self.runs, project.root), cases, project, target)
             except BadRevision as error:
                 known = known | dict.fromkeys(cases, str(error))
-        return {name: old_code(known[name]) for name in names}
+        found = {name: known[name] for name in names}
+        return {name: each if isinstance(each, str) else (each.other, each.image) for name, each in found.items()}
 
     def next_step(self, case: str, against: str) -> str:
-        if self.decisions[case].decided_by == PAIRS and not isinstance(self.confirmation, str):
-            return f"python -m warpwatch explain {case} --against {self.confirmation.run.commit}"
+        then = "" if isinstance(self.confirmation, str) else self.confirmation.built.get(case, "")
+        if self.decisions[case].decided_by == PAIRS and not isinstance(then, str):
+            return f"python -m warpwatch explain {case} --against {then.commit[:12]}"
         return f"pytest bench {against} REV -k {case}, with REV a commit in which it was fast"
 
 
@@ -401,16 +403,14 @@ class Processes:
 
     def _why_unspanned(self) -> str:
         """Say why the baseline does not show how far this GPU may differ from it today; empty where it does."""
-        own = len(self._own_runs)
-        if own < MIN_OWN_RUNS:
-            return (
-                f"the baseline has {own or 'no'} run{'s' * (own != 1)} of this GPU, and {MIN_OWN_RUNS} show its noise"
-            )
-        if len(self._recent) < MIN_OWN_RUNS:
+        if len(self._recent) >= MIN_OWN_RUNS:
+            return ""
+        which, count = " of this GPU", len(self._own_runs)
+        if count >= MIN_OWN_RUNS:
             newest = max(run.when or NEVER for run in self._own_runs)
-            day = f", the newest of {newest:%Y-%m-%d}" * (newest != NEVER)
-            return f"the baseline's runs of this GPU are of another day{day}"
-        return ""
+            day = f" (the newest: {newest:%Y-%m-%d})" * (newest != NEVER)
+            which, count = f"{which} of the last day{day}", len(self._recent)
+        return f"the baseline has {count or 'no'} run{'s' * (count != 1)}{which}, and {MIN_OWN_RUNS} show its noise"
 
     def _why_few(self) -> str:
         """Say that too few cases show what this run does to all of them; empty where there are enough."""

@@ -137,7 +137,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     processes: int
     suspect: bool
     turn_by_turn: bool
-    decided_by: str = ""
+    decided_by: str
 
 
 class Measurement(Struct, frozen=True, kw_only=True):

@@ -227,7 +227,9 @@ class Again:
     broken: dict[str, str]
     say: Callable[[str], object] = bool
 
-    def each(self, cases: Mapping[str, Measured], measure: Callable[[str], object]) -> None:
+    def each(
+        self, cases: Mapping[str, Measured], measure: Callable[[str], object], how: str = "again in a fresh process"
+    ) -> None:
         """Measure cases in the current process, one after the other. ``measure``: is called with the id of each."""
         later = [measured.case for measured in cases.values()]
         for done, (name, measured) in enumerate(cases.items(), 1):
@@ -237,7 +239,7 @@ class Again:
             except NoFigure:
                 pass  # the process before had one
             except (DeviceError, WrongResult) as error:
-                self.broken[name] = f"measured again in a fresh process: {error}"
+                self.broken[name] = f"measured {how}: {error}"
             self.progress(done, len(cases))
 
 
