@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -205,6 +206,47 @@ def test_each_gpu_of_a_run_measures_its_own_pairs(recorded: Bench) -> None:
     run = read_run(Path(recorded.saved[-1]))
     assert {name for name, each in run.decisions.items() if each.decided_by == PAIRS} >= {
         name for name in run.cases if "naive" in name and "struct" not in name
+    }
+
+
+JUDGES = """
+from warpwatch.compare.confirmation import Confirmation, run_to_build
+from warpwatch.plugin import asked
+
+baseline = asked.Run._baseline
+
+def judged(run):
+    made = baseline(run)
+    made.doubt, newest = "", run_to_build(made.runs, run.project.root)
+    made.confirmation = Confirmation(run=newest, project=run.project, device=run.device)
+    return made
+
+asked.Run._baseline = judged
+"""
+
+
+@pytest.mark.slow
+def test_kernels_that_run_are_decided_by_pairs_in_worker_processes(checkout: Bench) -> None:
+    """On the software device, whose times judge here: a loop that runs three times."""
+    chosen = ("-p", "no:hypothesispytest", "--device=software", "-k", "naive-16x16-128x128x128 and matmul or hello")
+    command = (sys.executable, "-m", "pytest", "bench", *chosen, "--benchmark-max-time=0.2")
+    assert checkout._run(*command).returncode == 0
+    (checkout.folder / "judges.py").write_text(JUDGES)
+    kernel = checkout.folder / "kernels" / "matmul" / "naive.cu"
+    text = kernel.read_text()
+    (loop,) = re.findall(r"    for \(int i = 0; i < n; \+\+i\)\n.*;\n", text)
+    kernel.write_text(text.replace(loop, f"{loop}    sum *= 0;\n" * 2 + loop))
+    done = checkout._run(*command, "-p", "judges", COMPARE)
+    assert re.search(r"^2 cases to measure in pairs with [0-9a-f]{12}: about 3 s$", done.stdout, re.MULTILINE), (
+        done.stdout
+    )
+    decisions = read_run(Path(checkout.saved[-1])).decisions
+    slower = {name: each for name, each in decisions.items() if "matmul-naive" in name}
+    assert {each.decided_by for each in slower.values()} == {PAIRS}
+    assert min(each.ratio for each in slower.values()) > 1.2  # slower, unless this host is too busy to be sure
+    assert not {each.verdict for name, each in decisions.items() if name not in slower} - {
+        Verdict.SAME,
+        Verdict.IDENTICAL,
     }
 
 

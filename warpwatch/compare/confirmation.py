@@ -231,7 +231,7 @@ class Confirmation:
         self._figures = f" ({time.monotonic() - begin:.0f} s, about {expected:.0f} expected)"
 
     def _said(self, decision: Decision) -> Decision:
-        """Return a decision of the pairs with what decided it; empty where they did not."""
+        """Return a decision with what decided it: pairs, the same work, or nothing where they could not."""
         if decision.verdict == Verdict.IDENTICAL:
             then, now = self.run.gpu.toolkit, toolkit_of(self.device.timing_target)
             other = (

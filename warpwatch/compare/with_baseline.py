@@ -157,6 +157,7 @@ class BaselineComparison(Comparison):
         parts = self.parts * (2 if self.confirmation.reasons else 1)
         decisions = self.confirmation.decide(measured, self._budget, again, self.doubt, parts)
         self._reasons, self.notes = self.confirmation.reasons, self.confirmation.describe(why)
+        self.controls |= self.confirmation.pairs.controls if self.confirmation.pairs else {}
         return decisions
 
     def _describe(self) -> list[str]:
