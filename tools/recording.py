@@ -14,18 +14,20 @@ import numpy as np
 
 from tools.other_rules import Samples
 from warpwatch.runs.identity import difference
-from warpwatch.runs.record import BadRun, RunRecord
+from warpwatch.runs.record import BadRun, RunRecord, by_gpu
 from warpwatch.timing.pair_samples import log_ratio
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 
 Process = Mapping[str, Samples]
+LEAST_SAMPLES = 20  # of the most in a run: `warpwatch thin` leaves nine
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
     """Variation of unchanged kernels, by case: the mean's logarithm, and each process's deviation and samples.
 
-    ``offsets``: the seconds that each process added to every case. ``seconds``: how long a whole run took.
+    ``offsets``: the seconds that each process added to every case. ``seconds``: how long a whole run took. ``gpus``:
+    the number of GPUs that the recorded runs are of.
     """
 
     logs: Mapping[str, float]
@@ -33,6 +35,12 @@ class Recording:
     shapes: Mapping[str, Sequence[Samples]]
     offsets: Sequence[float]
     seconds: float
+    gpus: int
+
+    @property
+    def runs(self) -> int:
+        """Number of the recorded runs."""
+        return len(self.offsets)
 
     def process(self, rng: np.random.Generator) -> dict[str, Samples]:
         """Draw a process like the recorded ones: samples by case, in seconds."""
@@ -48,13 +56,18 @@ class Recording:
 def record(runs: Sequence[RunRecord]) -> Recording:
     """Make a recording of saved runs: the cases that all have as the same work, GPU by GPU.
 
-    Raises BadRun where no GPU has two runs: one process does not show a spread.
+    Runs of several GPUs are left out, and those that are thinned, whose samples are too few for other tools' rules.
+    Raises BadRun where no GPU has two others: one process does not show a spread.
     """
+    runs = [run for run in runs if len(by_gpu(run)) == 1 and not _is_thinned(run)]
     runs = [run for run in runs if sum(other.gpu_uuid == run.gpu_uuid for other in runs) > 1]
     if not runs:
         raise BadRun(
-            "no two of these runs are of the same GPU, and a single run does not show the spread between processes"
+            "no two of these runs are whole runs of the same GPU alone, and a single one does not show the spread "
+            "between processes: give at least two runs of a GPU that are not thinned"
         )
+    if len(slugs := sorted({run.slug for run in runs})) > 1:
+        raise BadRun(f"these runs are of several models ({', '.join(slugs)}): give those of one")
     names = [name for name in runs[0].cases if all(same_code(name, run, runs[0]) for run in runs)]
     if not names:
         raise BadRun(
@@ -84,7 +97,12 @@ def record(runs: Sequence[RunRecord]) -> Recording:
         shapes=shapes,
         offsets=offsets,
         seconds=min(gaps),  # in longer gaps something else ran
+        gpus=len({run.gpu_uuid for run in runs}),
     )
+
+
+def _is_thinned(run: RunRecord) -> bool:
+    return max((len(timed.samples) for timed in run.cases.values()), default=0) < LEAST_SAMPLES
 
 
 def _start(run: RunRecord) -> datetime:
@@ -95,22 +113,27 @@ def _start(run: RunRecord) -> datetime:
 
 @dataclass(frozen=True)
 class PairRecording:
-    """Variation of unchanged kernels side by side, by case: its median, and each process's log of new over old."""
+    """Variation of unchanged kernels side by side, by case: its median, and of each process the log of new over old.
+
+    ``samples``: those of both sides in each process, in turns.
+    """
 
     medians: Mapping[str, float]
     logs: Mapping[str, Sequence[float]]
+    samples: Mapping[str, Sequence[tuple[Samples, Samples]]]
 
 
 def record_pairs(runs: Sequence[RunRecord]) -> PairRecording:
     """Make a recording of runs of --self-check."""
-    logs: dict[str, list[float]] = defaultdict(list)
+    samples: dict[str, list[tuple[Samples, Samples]]] = defaultdict(list)
     medians = {}
     for run in runs:
         for name, timed in run.cases.items():
             if sides := timed.facts.pairs:
-                logs[name] += [log_ratio(old, new) for old, new in zip(sides.old, sides.new, strict=True)]
+                samples[name] += [(np.array(old), np.array(new)) for old, new in zip(sides.old, sides.new, strict=True)]
             medians[name] = median(timed.samples)
-    return PairRecording(medians, {name: each for name, each in logs.items() if each})
+    logs = {name: [log_ratio(list(old), list(new)) for old, new in taken] for name, taken in samples.items() if taken}
+    return PairRecording(medians, logs, samples)
 
 
 def same_code(name: str, run: RunRecord, other: RunRecord) -> bool:

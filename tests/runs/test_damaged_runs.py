@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 
 from kernels import FAMILIES
 from tests.project import BASELINES, PROJECT
-from tools import recording, score
+from tools import recording, replay
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli import history, picture
 from warpwatch.cli.baseline_promote import promote
 from warpwatch.compare import saved_self_check as selfcheck
 from warpwatch.compare.reference import difference, find_runs
-from warpwatch.compare.with_baseline import MIN_GPUS, BaselineComparison
+from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.devices.worker import Kernel
 from warpwatch.report import ladder
 from warpwatch.report import tables as report
@@ -282,8 +282,8 @@ def use(path: Path, order: int) -> None:
     def with_it(text: Callable[[Sequence[RunRecord]], object]) -> Callable[[], object]:
         return lambda: text([*(good if order == 2 else ()), read_run(path), *(good if order == 1 else ())])
 
-    def other_gpus(runs: Sequence[RunRecord]) -> object:
-        return score.play_other_gpus(runs) if len({run.gpu_uuid for run in runs}) > MIN_GPUS else None
+    def unseen_gpus(runs: Sequence[RunRecord]) -> object:
+        return [replay.play_unseen(good, runs), replay.play_unseen(runs[:1], good)]
 
     project = replace(PROJECT, root=path.parent)  # which has no baselines
     every = ("failed", "partial", "dirty", "mixed", "gpu", "against")
@@ -295,7 +295,7 @@ def use(path: Path, order: int) -> None:
         ),
         with_it(recording.record),
         with_it(recording.record_pairs),
-        with_it(other_gpus),
+        with_it(unseen_gpus),
         lambda: promote(project, [path], allowed=(), dry_run=True),
         lambda: promote(project, [path, *(run.path for run in good)], allowed=every, dry_run=True),
         lambda: history.run(project, case="", folder=path.parent, new=None),

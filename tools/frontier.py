@@ -1,0 +1,140 @@
+"""Shows what other constants of the rule would bring: false alarms, unsure cases, measuring time, slowdowns found.
+
+Each row has one constant changed, and all rows play the same runs. For ``python -m tools.score --frontier``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tools.counts import percent, share
+from tools.recording import PairRecording, Process, Recording
+from tools.replay import BASELINE, Judged, Score, draw_pairs, judge_pairs, judge_saved, slow_cases, slowed
+from warpwatch.compare.saved_self_check import CLASSES
+from warpwatch.compare.with_baseline import MAX_PROCESSES
+from warpwatch.verdict import rule
+from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, SCREENING_PROCESSES
+
+SLOWDOWNS = (0.01, 0.02)
+MOST_RUNS = 8  # of a baseline
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to set the rule: constants of verdict/rule.py that differ, and how much is measured.
+
+    ``samples``: of each process, 0 for all. ``first``, ``most``: processes for every case, and for an undecided one.
+    """
+
+    name: str
+    constants: Mapping[str, float] = field(default_factory=dict)
+    runs: int = BASELINE
+    samples: int = 0
+    first: int = SCREENING_PROCESSES
+    most: int = MAX_PROCESSES
+
+
+SAVED = (
+    Variant("as it is"),
+    *(Variant(f"FLOOR_SIGMAS {sigmas}", {"FLOOR_SIGMAS": sigmas}) for sigmas in (2, 3, 4, 6)),
+    *(Variant(f"MIN_PROCESSES {fewest}", {"MIN_PROCESSES": fewest}) for fewest in (2, 3, 4)),
+    *(Variant(f"{runs} runs in the baseline", runs=runs) for runs in (3, MOST_RUNS)),
+    *(Variant(f"{samples} samples a process", samples=samples) for samples in (50, 25, 10)),
+)
+SIDE_BY_SIDE = (
+    Variant("as it is", most=MAX_PAIR_PROCESSES),
+    *(Variant(f"FLOOR_SIGMAS {sigmas}", {"FLOOR_SIGMAS": sigmas}, most=MAX_PAIR_PROCESSES) for sigmas in (3, 4, 6)),
+    *(Variant(f"CLEAR_FLOORS {floors}", {"CLEAR_FLOORS": floors}, most=MAX_PAIR_PROCESSES) for floors in (1, 2, 4)),
+    Variant("2 processes first", {"FEW_PROCESSES": 2}, first=2, most=MAX_PAIR_PROCESSES),
+    Variant("5 processes first", first=5, most=MAX_PAIR_PROCESSES),
+    *(Variant(f"{most} processes at most", most=most) for most in (5, 6, 12)),
+)
+MOST_PAIRS = max(variant.most for variant in SIDE_BY_SIDE)
+
+
+@contextlib.contextmanager
+def constants(values: Mapping[str, float]) -> Iterator[None]:
+    """Set constants of the rule for a while."""
+    before = {name: getattr(rule, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(rule, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(rule, name, value)
+
+
+def play_variants_saved(recording: Recording, trials: int, seed: int) -> dict[str, Score]:
+    """Replay each variant of the rule of saved times on the same runs."""
+    rng, scores = np.random.default_rng(seed), {variant.name: Score() for variant in SAVED}
+    medians = {name: math.exp(log) for name, log in recording.logs.items()}
+    for _ in range(trials):
+        past, new = ([recording.process(rng) for _ in range(count)] for count in (MOST_RUNS, MAX_PROCESSES))
+        slow = {slowdown: slow_cases(medians, rng) for slowdown in SLOWDOWNS}
+        for variant in SAVED:
+            old = _medians(past[: variant.runs], variant.samples)
+            unchanged = _medians(new, variant.samples)
+            for slowdown in (0.0, *SLOWDOWNS):
+                cases = slow.get(slowdown, set())
+                played = [{**times, **{n: times[n] * (1 + slowdown) for n in cases}} for times in unchanged]
+                with constants(variant.constants):
+                    judged = judge_saved(old, played, variant.most)
+                _note(scores[variant.name], medians, cases, slowdown, judged)
+    return scores
+
+
+def _medians(processes: Sequence[Process], samples: int) -> list[dict[str, float]]:
+    """Medians of each case in each process, of its first samples where not all are to count."""
+    return [
+        {name: float(np.median(each[: samples or None])) for name, each in process.items()} for process in processes
+    ]
+
+
+def play_variants_side_by_side(recording: PairRecording, trials: int, seed: int) -> dict[str, Score]:
+    """Replay each variant of the rule of pairs on the same pairs."""
+    rng, scores = np.random.default_rng(seed), {variant.name: Score() for variant in SIDE_BY_SIDE}
+    for _ in range(trials):
+        played = draw_pairs(recording, MOST_PAIRS, rng)
+        slow = {slowdown: slow_cases(played, rng) for slowdown in SLOWDOWNS}
+        for variant in SIDE_BY_SIDE:
+            for slowdown in (0.0, *SLOWDOWNS):
+                cases = slow.get(slowdown, set())
+                with constants(variant.constants):
+                    logs = slowed(played, cases, slowdown)
+                    judged = judge_pairs(recording.medians, logs, variant.first, variant.most)
+                _note(scores[variant.name], recording.medians, cases, slowdown, judged)
+    return scores
+
+
+def _note(score: Score, medians: Mapping[str, float], slow: set[str], slowdown: float, judged: Judged) -> None:
+    score.note(medians, slow, slowdown, judged.called)
+    if not slowdown:
+        score.unsure.append(judged.unsure / len(medians))
+        score.processes.append(judged.worth)
+
+
+def frontier(recording: Recording, pairs: PairRecording | None, trials: int, seed: int) -> str:
+    """Return a table of the variants with saved times, and one with pairs where there are any."""
+    tables = ["With saved times, same GPU within the hour:", "", _table(play_variants_saved(recording, trials, seed))]
+    if pairs:
+        side_by_side = play_variants_side_by_side(pairs, trials, seed)
+        tables += ["", "With pairs in one process:", "", _table(side_by_side)]
+    return "\n".join([*tables, ""])
+
+
+def _table(scores: Mapping[str, Score]) -> str:
+    sizes = [f"+{100 * slowdown:g} % found" for slowdown in SLOWDOWNS]
+    lines = [f"| rule | runs with a false alarm | unsure | processes a case | {' | '.join(sizes)} |"]
+    lines.append("|---|---|---:|---:|---|---|")
+    for name, each in scores.items():
+        found = [" ".join(percent(each.found.get((size, slowdown), {})) for size in CLASSES) for slowdown in SLOWDOWNS]
+        any_ = share(sum(map(bool, each.alarms)), len(each.alarms))
+        unsure, worth = 100 * float(np.mean(each.unsure)), float(np.mean(each.processes))
+        lines.append(f"| {name} | {any_} | {unsure:.1f} % | {worth:.2f} | {' | '.join(found)} |")
+    return "\n".join([*lines, "", f"Found: per cent, {', '.join(CLASSES)}."])
