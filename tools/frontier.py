@@ -16,9 +16,11 @@ from tools.counts import percent, share
 from tools.recording import PairRecording, Process, Recording
 from tools.replay import BASELINE, Judged, Score, draw_pairs, judge_pairs, judge_saved, slow_cases, slowed
 from warpwatch.compare.saved_self_check import CLASSES
+from warpwatch.compare.saved_verdicts import side_by_side as saved_pairs
 from warpwatch.compare.with_baseline import MAX_PROCESSES
+from warpwatch.runs.record import RunRecord
 from warpwatch.verdict import rule
-from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, SCREENING_PROCESSES
+from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, SCREENING_PROCESSES, Verdict
 
 SLOWDOWNS = (0.01, 0.02)
 MOST_RUNS = 8  # of a baseline
@@ -41,18 +43,18 @@ class Variant:
 
 SAVED = (
     Variant("as it is"),
-    *(Variant(f"FLOOR_SIGMAS {sigmas}", {"FLOOR_SIGMAS": sigmas}) for sigmas in (2, 3, 4, 6)),
-    *(Variant(f"MIN_PROCESSES {fewest}", {"MIN_PROCESSES": fewest}) for fewest in (2, 3, 4)),
-    *(Variant(f"{runs} runs in the baseline", runs=runs) for runs in (3, MOST_RUNS)),
-    *(Variant(f"{samples} samples a process", samples=samples) for samples in (50, 25, 10)),
+    *(Variant(f"FLOOR_SIGMAS {sigmas}", {"FLOOR_SIGMAS": sigmas}) for sigmas in (4, 3, 2)),
+    Variant("MIN_PROCESSES 3", {"MIN_PROCESSES": 3}),
+    *(Variant(f"{runs} runs in the baseline", runs=runs) for runs in (MOST_RUNS, 3)),
+    *(Variant(f"{samples} samples a process", samples=samples) for samples in (50, 25)),
 )
 SIDE_BY_SIDE = (
     Variant("as it is", most=MAX_PAIR_PROCESSES),
-    *(Variant(f"FLOOR_SIGMAS {sigmas}", {"FLOOR_SIGMAS": sigmas}, most=MAX_PAIR_PROCESSES) for sigmas in (3, 4, 6)),
-    *(Variant(f"CLEAR_FLOORS {floors}", {"CLEAR_FLOORS": floors}, most=MAX_PAIR_PROCESSES) for floors in (1, 2, 4)),
+    *(Variant(f"FLOOR_SIGMAS {sigmas}", {"FLOOR_SIGMAS": sigmas}, most=MAX_PAIR_PROCESSES) for sigmas in (4, 3)),
+    *(Variant(f"CLEAR_FLOORS {floors}", {"CLEAR_FLOORS": floors}, most=MAX_PAIR_PROCESSES) for floors in (2, 1)),
     Variant("2 processes first", {"FEW_PROCESSES": 2}, first=2, most=MAX_PAIR_PROCESSES),
     Variant("5 processes first", first=5, most=MAX_PAIR_PROCESSES),
-    *(Variant(f"{most} processes at most", most=most) for most in (5, 6, 12)),
+    *(Variant(f"{most} processes at most", most=most) for most in (5, 12)),
 )
 MOST_PAIRS = max(variant.most for variant in SIDE_BY_SIDE)
 
@@ -119,22 +121,49 @@ def _note(score: Score, medians: Mapping[str, float], slow: set[str], slowdown: 
         score.processes.append(judged.worth)
 
 
-def frontier(recording: Recording, pairs: PairRecording | None, trials: int, seed: int) -> str:
-    """Return a table of the variants with saved times, and one with pairs where there are any."""
+def frontier(
+    recording: Recording, side_by_side: Sequence[RunRecord], pairs: PairRecording, trials: int, seed: int
+) -> str:
+    """Return a table of the variants with saved times, and one with pairs where runs hold any."""
     tables = ["With saved times, same GPU within the hour:", "", _table(play_variants_saved(recording, trials, seed))]
-    if pairs:
-        side_by_side = play_variants_side_by_side(pairs, trials, seed)
-        tables += ["", "With pairs in one process:", "", _table(side_by_side)]
+    if side_by_side:
+        scores = play_variants_side_by_side(pairs, trials, seed)
+        left = {variant.name: not_same_as_recorded(side_by_side, variant) for variant in SIDE_BY_SIDE}
+        tables += ["", "With pairs:", "", _table(scores, left)]
     return "\n".join([*tables, ""])
 
 
-def _table(scores: Mapping[str, Score]) -> str:
-    sizes = [f"+{100 * slowdown:g} % found" for slowdown in SLOWDOWNS]
-    lines = [f"| rule | runs with a false alarm | unsure | processes a case | {' | '.join(sizes)} |"]
-    lines.append("|---|---|---:|---:|---|---|")
+def not_same_as_recorded(runs: Sequence[RunRecord], variant: Variant) -> str:
+    """Count the cases that are not the same in recorded runs of pairs, which are not resampled.
+
+    These have SCREENING_PROCESSES each, and none more for undecided cases. A dash for a variant with another number.
+    """
+    if (variant.first, variant.most) != (SCREENING_PROCESSES, MAX_PAIR_PROCESSES):
+        return "–"
+    with constants(variant.constants):
+        verdicts = [decision.verdict for run in runs for decision in saved_pairs(run).decisions.values()]
+    return f"{sum(verdict != Verdict.SAME for verdict in verdicts)} of {len(verdicts):,}"
+
+
+def _table(scores: Mapping[str, Score], recorded: Mapping[str, str] | None = None) -> str:
+    head = [
+        "rule",
+        "runs with a false alarm",
+        "unsure",
+        *(["not the same, as recorded"] if recorded else []),
+        "processes a case",
+    ]
+    lines = [f"| {' | '.join([*head, *(f'+{100 * slowdown:g} % found' for slowdown in SLOWDOWNS)])} |"]
+    lines.append("|---|---|---:|" + "---:|" * (len(head) - 3) + "---|---|")
     for name, each in scores.items():
-        found = [" ".join(percent(each.found.get((size, slowdown), {})) for size in CLASSES) for slowdown in SLOWDOWNS]
-        any_ = share(sum(map(bool, each.alarms)), len(each.alarms))
-        unsure, worth = 100 * float(np.mean(each.unsure)), float(np.mean(each.processes))
-        lines.append(f"| {name} | {any_} | {unsure:.1f} % | {worth:.2f} | {' | '.join(found)} |")
+        cells = [
+            name,
+            share(sum(map(bool, each.alarms)), len(each.alarms)),
+            f"{100 * float(np.mean(each.unsure)):.1f} %",
+        ]
+        cells += [recorded[name]] if recorded else []
+        cells.append(f"{float(np.mean(each.processes)):.2f}")
+        for slowdown in SLOWDOWNS:
+            cells.append(" ".join(percent(each.found.get((size, slowdown), {})) for size in CLASSES))
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"Found: per cent, {', '.join(CLASSES)}."])

@@ -28,7 +28,7 @@ from warpwatch.runs.files import chosen_files
 from warpwatch.runs.record import BadRun, RunRecord, by_gpu, read_run
 
 SAME_GPU = "same GPU within the hour"
-SETTINGS = {PAIRED: "pairs in one process", HELION: "pairs in one process", UNSEEN: "unseen GPU, committed baseline"}
+SETTINGS = {PAIRED: "pairs", HELION: "pairs", UNSEEN: "unseen GPU, committed baseline"}
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,7 @@ def main() -> int:
     try:
         runs = Runs.read(chosen_files(options.runs))
         if options.frontier:
-            pairs = runs.pairs if runs.side_by_side else None
-            print(frontier(runs.recording, pairs, options.trials, options.seed))
+            print(frontier(runs.recording, runs.side_by_side, runs.pairs, options.trials, options.seed))
         else:
             scores = score_rules(runs, options.trials, options.seed)
             print(table(scores, runs.purpose, runs.recording.seconds))

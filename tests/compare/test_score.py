@@ -13,7 +13,13 @@ import pytest
 from tests.project import BASELINES, ROOT
 from tools import other_rules as rules
 from tools.counts import interval, margin, share
-from tools.frontier import Variant, constants, play_variants_saved, play_variants_side_by_side
+from tools.frontier import (
+    Variant,
+    constants,
+    not_same_as_recorded,
+    play_variants_saved,
+    play_variants_side_by_side,
+)
 from tools.purpose import OWN, SCORING, TUNING, purpose_of
 from tools.recording import PairRecording, Recording, record
 from tools.replay import (
@@ -31,6 +37,7 @@ from warpwatch.compare.with_baseline import MAX_PROCESSES
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import BadRun, RunRecord, read_run, read_runs
 from warpwatch.verdict import rule
+from warpwatch.verdict.rule import MAX_PAIR_PROCESSES
 
 H200 = BASELINES / "nvidia-h200"
 RECORDINGS = BASELINES.parent / "recordings" / "tuning" / "nvidia-h200"
@@ -284,6 +291,14 @@ def test_each_variant_of_the_rule_is_another_one(monkeypatch: pytest.MonkeyPatch
              for name, each in scores.items()}  # fmt: skip
     assert found["low"] > found["as it is"]
     assert np.mean(scores["five"].processes) > np.mean(scores["as it is"].processes)
+
+
+def test_recorded_pairs_are_judged_as_they_are_by_variants_that_measure_the_same() -> None:
+    few = [read_run(RECORDINGS / "0015_self-check.json.xz")]
+    as_it_is = Variant("as it is", most=MAX_PAIR_PROCESSES)
+    assert not_same_as_recorded(few, as_it_is) == "0 of 327"
+    assert not_same_as_recorded(few, replace(as_it_is, constants={"FLOOR_SIGMAS": 2.0})) == "5 of 327"
+    assert not_same_as_recorded(few, replace(as_it_is, most=5)) == "–"
 
 
 def test_fewer_samples_and_runs_are_those_that_were_played(monkeypatch: pytest.MonkeyPatch) -> None:
