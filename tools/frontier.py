@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,31 +30,44 @@ MOST_RUNS = 8  # of a baseline
 class Variant:
     """A way to set the rule: constants of verdict/rule.py that differ, and how much is measured.
 
-    ``samples``: of each process, 0 for all. ``first``, ``most``: processes for every case, and for an undecided one.
+    ``runs``: of the baseline. ``samples``: of each process, 0 for all. ``first``: processes for every case; ``most``:
+    for an undecided one.
     """
 
     name: str
     constants: Mapping[str, float] = field(default_factory=dict)
     runs: int = BASELINE
     samples: int = 0
-    first: int = SCREENING_PROCESSES
+    first: int = 1
     most: int = MAX_PROCESSES
 
 
+AS_IT_IS = Variant("as it is")
+PAIRS_AS_THEY_ARE = replace(AS_IT_IS, first=SCREENING_PROCESSES, most=MAX_PAIR_PROCESSES)
+
+
+def _floors(variant: Variant, *sigmas: int) -> list[Variant]:
+    return [replace(variant, name=f"FLOOR_SIGMAS {each}", constants={"FLOOR_SIGMAS": each}) for each in sigmas]
+
+
 SAVED = (
-    Variant("as it is"),
-    *(Variant(f"FLOOR_SIGMAS {sigmas}", {"FLOOR_SIGMAS": sigmas}) for sigmas in (4, 3, 2)),
+    AS_IT_IS,
+    *_floors(AS_IT_IS, 4, 3, 2),
     Variant("MIN_PROCESSES 3", {"MIN_PROCESSES": 3}),
-    *(Variant(f"{runs} runs in the baseline", runs=runs) for runs in (MOST_RUNS, 3)),
+    *(Variant(f"{first} processes for every case", first=first) for first in (3, 5)),
+    *(Variant(f"{runs} runs in the baseline", runs=runs) for runs in (3, MOST_RUNS)),
     *(Variant(f"{samples} samples a process", samples=samples) for samples in (50, 25)),
 )
 SIDE_BY_SIDE = (
-    Variant("as it is", most=MAX_PAIR_PROCESSES),
-    *(Variant(f"FLOOR_SIGMAS {sigmas}", {"FLOOR_SIGMAS": sigmas}, most=MAX_PAIR_PROCESSES) for sigmas in (4, 3)),
-    *(Variant(f"CLEAR_FLOORS {floors}", {"CLEAR_FLOORS": floors}, most=MAX_PAIR_PROCESSES) for floors in (2, 1)),
-    Variant("2 processes first", {"FEW_PROCESSES": 2}, first=2, most=MAX_PAIR_PROCESSES),
-    Variant("5 processes first", first=5, most=MAX_PAIR_PROCESSES),
-    *(Variant(f"{most} processes at most", most=most) for most in (5, 12)),
+    PAIRS_AS_THEY_ARE,
+    *_floors(PAIRS_AS_THEY_ARE, 4, 3),
+    *(
+        replace(PAIRS_AS_THEY_ARE, name=f"CLEAR_FLOORS {floors}", constants={"CLEAR_FLOORS": floors})
+        for floors in (2, 1)
+    ),
+    replace(PAIRS_AS_THEY_ARE, name="2 processes for every case", constants={"FEW_PROCESSES": 2}, first=2),
+    replace(PAIRS_AS_THEY_ARE, name="5 processes for every case", first=5),
+    *(replace(PAIRS_AS_THEY_ARE, name=f"{most} processes at most", most=most) for most in (5, 12)),
 )
 MOST_PAIRS = max(variant.most for variant in SIDE_BY_SIDE)
 
@@ -86,7 +99,7 @@ def play_variants_saved(recording: Recording, trials: int, seed: int) -> dict[st
                 cases = slow.get(slowdown, set())
                 played = [{**times, **{n: times[n] * (1 + slowdown) for n in cases}} for times in unchanged]
                 with constants(variant.constants):
-                    judged = judge_saved(old, played, variant.most)
+                    judged = judge_saved(old, played, variant.first, variant.most)
                 _note(scores[variant.name], medians, cases, slowdown, judged)
     return scores
 

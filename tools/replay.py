@@ -86,11 +86,15 @@ class Judged:
 
 
 def judge_saved(
-    past: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float]], most: int = MAX_PROCESSES
+    past: Sequence[Mapping[str, float]],
+    new: Sequence[Mapping[str, float]],
+    first: int = 1,
+    most: int = MAX_PROCESSES,
 ) -> Judged:
     """Decide as --benchmark-compare does on the baseline's GPU, but without knowledge of machine code.
 
-    ``past``, ``new``: the medians of each process by case; of the new ones as many are used as undecided cases need.
+    ``past``, ``new``: the medians of each process by case; of the new ones ``first`` are used for all cases, and up to
+    ``most`` for undecided ones.
     """
     base = aligned(past)
     reference = mean_of(base)
@@ -99,14 +103,16 @@ def judge_saved(
     effects: dict[str, Effect] = {}
     todo, decisions, worth = list(reference), dict[str, Decision](), 0.0
     prior: Prior | None = None
-    for times in new[:most]:
+    for process, times in enumerate(new[:most], 1):
         own = process_effect(reference, times)
         worth += len(todo) / len(reference)
         for name in todo:
             fresh[name].append(own.remove(times[name]))
             effects[name] = unpaired(old[name], fresh[name])
+        if process < first:
+            continue
         prior = prior or learn(list(effects.values()))
-        decisions = decide(effects, prior, looks=most)
+        decisions = decide(effects, prior, looks=most - first + 1)
         todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
         if not todo:
             break

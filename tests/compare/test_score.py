@@ -14,6 +14,8 @@ from tests.project import BASELINES, ROOT
 from tools import other_rules as rules
 from tools.counts import interval, margin, share
 from tools.frontier import (
+    AS_IT_IS,
+    PAIRS_AS_THEY_ARE,
     Variant,
     constants,
     not_same_as_recorded,
@@ -37,7 +39,6 @@ from warpwatch.compare.with_baseline import MAX_PROCESSES
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import BadRun, RunRecord, read_run, read_runs
 from warpwatch.verdict import rule
-from warpwatch.verdict.rule import MAX_PAIR_PROCESSES
 
 H200 = BASELINES / "nvidia-h200"
 RECORDINGS = BASELINES.parent / "recordings" / "tuning" / "nvidia-h200"
@@ -282,7 +283,10 @@ def test_constants_are_set_for_a_while_alone() -> None:
 
 
 def test_each_variant_of_the_rule_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = (Variant("as it is", most=8), Variant("low", {"FLOOR_SIGMAS": 2.0}, most=8), Variant("five", first=5, most=8))
+    few = [
+        replace(PAIRS_AS_THEY_ARE, **changed)
+        for changed in ({}, {"name": "low", "constants": {"FLOOR_SIGMAS": 2.0}}, {"name": "five", "first": 5})
+    ]
     monkeypatch.setattr("tools.frontier.SIDE_BY_SIDE", few)
     noisy = pairs(100)
     noisy = replace(noisy, logs={name: [5 * log for log in logs] for name, logs in noisy.logs.items()})
@@ -295,14 +299,13 @@ def test_each_variant_of_the_rule_is_another_one(monkeypatch: pytest.MonkeyPatch
 
 def test_recorded_pairs_are_judged_as_they_are_by_variants_that_measure_the_same() -> None:
     few = [read_run(RECORDINGS / "0015_self-check.json.xz")]
-    as_it_is = Variant("as it is", most=MAX_PAIR_PROCESSES)
-    assert not_same_as_recorded(few, as_it_is) == "0 of 327"
-    assert not_same_as_recorded(few, replace(as_it_is, constants={"FLOOR_SIGMAS": 2.0})) == "5 of 327"
-    assert not_same_as_recorded(few, replace(as_it_is, most=5)) == "–"
+    assert not_same_as_recorded(few, PAIRS_AS_THEY_ARE) == "0 of 327"
+    assert not_same_as_recorded(few, replace(PAIRS_AS_THEY_ARE, constants={"FLOOR_SIGMAS": 2.0})) == "5 of 327"
+    assert not_same_as_recorded(few, replace(PAIRS_AS_THEY_ARE, most=5)) == "–"
 
 
 def test_fewer_samples_and_runs_are_those_that_were_played(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = (Variant("as it is"), Variant("one sample", samples=1), Variant("two runs", runs=2))
+    few = (AS_IT_IS, Variant("one sample", samples=1), Variant("two runs", runs=2), Variant("five", first=5))
     monkeypatch.setattr("tools.frontier.SAVED", few)
     names = [str(case) for case in range(60)]
     shapes = {name: [near(1.0, 0.01) for _ in range(4)] for name in names}
@@ -313,3 +316,5 @@ def test_fewer_samples_and_runs_are_those_that_were_played(monkeypatch: pytest.M
     found = {name: np.mean([hit for hits in each.found.values() for case in hits.values() for hit in case])
              for name, each in scores.items()}  # fmt: skip
     assert found["one sample"] < found["two runs"] <= found["as it is"]
+    assert np.mean(scores["as it is"].processes) < 2
+    assert np.mean(scores["five"].processes) >= 5
