@@ -72,6 +72,7 @@ class Decision:
         return f"{self.basis}{change} % (95 %: {low} to {high})"
 
 
+# What other values would bring, `python -m tools.score --frontier` shows (docs/trust.md).
 FAMILYWISE_ERROR = 0.01  # the share of runs on unchanged code in which any case is called slower
 SUSPECT_FDR = 0.05  # the false discovery rate among the cases that are listed as suspects
 RELEVANT = 0.005  # nobody acts on a smaller change, and clocks and temperatures of two days differ by as much
