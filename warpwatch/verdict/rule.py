@@ -77,6 +77,7 @@ class Decision:
 # What decided a case in a comparison with a baseline: both sides side by side, times of earlier runs, or no times at
 # all, because both sides do the same work.
 PAIRS, SAVED_TIMES, SAME_WORK = "pairs", "saved times", "the same work"
+# What other values would bring, `python -m tools.score --frontier` shows (docs/trust.md).
 FAMILYWISE_ERROR = 0.01  # the share of runs on unchanged code in which any case is called slower
 SUSPECT_FDR = 0.05  # the false discovery rate among the cases that are listed as suspects
 RELEVANT = 0.005  # nobody acts on a smaller change, and clocks and temperatures of two days differ by as much
