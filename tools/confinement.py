@@ -1,8 +1,8 @@
 """Tries what confines processes on this machine, and CUDA in them: ``python -m tools.confinement``.
 
-Prints what a process that shares no GPU memory and one that does are not kept from here, and then a table: for each set
-of namespaces that a process may stay in, whether CUDA starts in it, and whether it opens memory of this process by
-``cuIpcOpenMemHandle`` and by a file descriptor (``cuMemImportFromShareableHandle``). Without a GPU it prints no table.
+Prints what a process is not kept from here, and then a table: whether CUDA starts in one with a /dev/shm of its own and
+in one without, and whether it opens memory of this process by ``cuIpcOpenMemHandle`` and by a file descriptor
+(``cuMemImportFromShareableHandle``). Without a GPU it prints no table.
 """
 
 from __future__ import annotations
@@ -17,29 +17,25 @@ from pathlib import Path
 from tools import shared_memory
 from tools.shared_memory import Driver
 from warpwatch.catalogue.leaving import end_now
-from warpwatch.devices.foreign import confinement
-from warpwatch.devices.foreign.confined_process import IPC, NETWORK, PID
 from warpwatch.devices.foreign.confinement import Confined
 
-SHARED = ((), (IPC,), (NETWORK, IPC), (PID,), (PID, IPC), (PID, NETWORK), (PID, NETWORK, IPC))
 VALUE, ANSWER = 4242, 2424  # what this process writes, and the other one
 SECONDS = 60
 
 
-def describe(*, shares_memory: bool) -> None:
+def describe() -> None:
     """Print what a process is not kept from."""
-    print(f"a process that shares {'GPU memory' if shares_memory else 'no GPU memory'} is not kept from this:")
+    print("a confined process is not kept from this:")
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
         program = Path(folder, "nothing.py")
         program.touch()
-        process = Confined(program, [], Path(folder), output, shares_memory=shares_memory)
+        process = Confined(program, [], Path(folder), output)
         print(*(f"  {sentence}" for sentence in process.missing or ["nothing"]), sep="\n")
         process.end()
 
 
-def row(driver: Driver, shared: tuple[str, ...]) -> str:
-    """Return a line of the table: what became of a process that stays in these namespaces."""
-    confinement.SHARED_WITH_MEMORY = shared
+def row(driver: Driver, *, shares_files: bool) -> str:
+    """Return a line of the table: what became of a process that has this machine's /dev/shm, or one of its own."""
     (plain, handle), (mapped, descriptor, size) = driver.allocated(), driver.exported()
     for address in (plain, mapped):
         driver.write(address, VALUE)
@@ -47,7 +43,7 @@ def row(driver: Driver, shared: tuple[str, ...]) -> str:
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
         words = [handle, *map(str, (descriptor, size, VALUE, ANSWER))]
         program = Path(shared_memory.__file__)
-        process = Confined(program, words, Path(folder), output, [descriptor], shares_memory=True)
+        process = Confined(program, words, Path(folder), output, [descriptor], shares_files=shares_files)
         has_ended = process.has_ended(SECONDS, lambda: False)
         process.end()
         output.seek(0)
@@ -56,22 +52,21 @@ def row(driver: Driver, shared: tuple[str, ...]) -> str:
     starts, *opens = lines if len(lines) == 3 else [*(lines[-1:] or ["died"]), "-", "-"]
     back = [driver.read(address) == ANSWER for address in (plain, mapped)]
     cells = [f"{cell}, and back" if cell == "yes" and seen else cell for cell, seen in zip(opens, back, strict=True)]
-    name = ", ".join(each.removesuffix(" namespace") for each in shared) or "none"
+    name = "this machine's" if shares_files else "its own"
     seconds = f"{time.monotonic() - begin:.1f} s" if has_ended else f"killed after {SECONDS} s"
     return f"| {name} | {starts} | {cells[0]} | {cells[1]} | {seconds} |"
 
 
 def main() -> None:
     print(f"Linux {platform.release()}, user {os.geteuid()}, Python {platform.python_version()}")
-    describe(shares_memory=False)
-    describe(shares_memory=True)
+    describe()
     try:
         driver = Driver()
     except (OSError, RuntimeError) as error:
         sys.exit(f"no table, because CUDA does not start here: {error}")
-    print("| stays in | CUDA starts | IPC handle | file descriptor | time |\n|---|---|---|---|---|")
-    for shared in SHARED:
-        print(row(driver, shared), flush=True)
+    print("| /dev/shm | CUDA starts | IPC handle | file descriptor | time |\n|---|---|---|---|---|")
+    for shares_files in (False, True):
+        print(row(driver, shares_files=shares_files), flush=True)
     sys.stdout.flush()
     end_now(0)  # without the interpreter's own exit, while others may still hold this memory
 

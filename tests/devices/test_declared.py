@@ -23,7 +23,7 @@ from warpwatch.catalogue.validation import problems
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
-from warpwatch.devices.machine import POISON, DeviceError
+from warpwatch.devices.machine import DeviceError, poison_of
 from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import launch_once, load, run_several, upload
@@ -132,10 +132,12 @@ def step_by_step(case: Case, image: Path) -> tuple[list[bool], list[bool]]:
     machine = gpu()
     loaded = load(machine, case, image, upload(machine, case, exact_inputs(case, 1)))
     loaded.poison()
-    before = [bool((loaded.own[name].read().view(np.uint32) == POISON).all()) for name in ("parts", "y", "total")]
+    before = [bool((loaded.own[name].read().view(np.uint32) == poison_of(4)).all()) for name in ("parts", "y", "total")]
     loaded.start()
     machine.finish()
-    return before, [bool((loaded.own[name].read().view(np.uint32) == POISON).any()) for name in ("parts", "y", "total")]
+    return before, [
+        bool((loaded.own[name].read().view(np.uint32) == poison_of(4)).any()) for name in ("parts", "y", "total")
+    ]
 
 
 def test_scratch_memory_is_poison_before_a_launch_as_results_are(software: Worker) -> None:

@@ -8,7 +8,7 @@ import pytest
 from kernels import FAMILIES
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.machine import POISON, poison_of
+from warpwatch.devices.machine import poison_of
 from warpwatch.devices.mismatch import PIECE, PIECES_A_THREAD, Mismatch, compare, explain
 from warpwatch.devices.references import LINE
 
@@ -61,7 +61,7 @@ def test_the_worst_is_the_one_furthest_beyond_its_own_bound() -> None:
 def test_a_message_names_place_owner_and_command() -> None:
     got = right()
     got[16:32, 48:] = 0
-    got.view(np.uint32)[16, 48] = POISON
+    got.view(np.uint32)[16, 48] = poison_of(4)
     mismatch = mismatch_of(got, right().astype(np.float64), 0.0)
     text = explain(CASE, "C", mismatch, "python -m warpwatch run ...")
     assert "is wrong in 32 of 2,000 elements" in text

@@ -13,6 +13,7 @@ from kernels import FAMILIES
 from tests.devices.test_mismatch import mismatch_of
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.declaration import draw_by
 from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, numpy_type, wide, word_of
 from warpwatch.devices.digest import digest
 from warpwatch.devices.host import Host
@@ -55,9 +56,31 @@ def test_poison_is_no_number_where_the_type_has_such(dtype: str, operand: bool) 
     assert np.array_equal(filled.reshape(-1).view(np.uint8)[:4], word.view(np.uint8)[: filled.nbytes])
 
 
-def test_poison_of_inputs_is_not_that_of_results() -> None:
-    for size in (1, 2, 4, 8, 16):
-        assert poison_of(size) != poison_of(size, operand=True)
+@pytest.mark.parametrize("seed", [None, 1, 2, 2**64 - 1])
+def test_poison_is_not_a_number_and_tells_inputs_and_results_apart(seed: int | None) -> None:
+    try:
+        draw_by(seed)
+        for size, dtypes in {1: ("float8_e5m2",), 2: ("float16", "bfloat16"), 4: ("float32",), 8: ("float64",)}.items():
+            words = [poison_of(size, operand, second) for operand in (False, True) for second in (False, True)]
+            assert len(set(words)) == 4
+            for word in words:
+                element = np.array([word, word], np.uint32).view(np.uint8)[:size]
+                assert all(np.isnan(element.view(numpy_type(dtype)).astype(float)).all() for dtype in dtypes)
+        assert np.isnan(np.array([poison_of(1)], np.uint32).view(numpy_type("float8_e4m3fn")).astype(float)).all()
+    finally:
+        draw_by(None)
+
+
+def test_poison_of_a_run_is_its_own() -> None:
+    def drawn(seed: int) -> tuple[int, ...]:
+        draw_by(seed)
+        return tuple(poison_of(size, operand) for size in (2, 4) for operand in (False, True))
+
+    try:
+        assert len({drawn(seed) for seed in range(100)}) > 95
+        assert drawn(3) == drawn(3)
+    finally:
+        draw_by(None)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3])

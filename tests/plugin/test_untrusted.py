@@ -207,7 +207,7 @@ def test_a_wrong_kernel_names_the_command_that_judges_it_again(repository: Path,
 def test_a_seed_is_told_afterwards_and_draws_the_same_again(repository: Path) -> None:
     def lines(*arguments: str) -> tuple[str, list[str]]:
         done = run_pytest(repository, "--device=software", "tests", "--untrusted", "-k", "late", *arguments)
-        (seed,) = re.findall(r"untrusted: inputs were drawn by --draw-seed=(\d+)", done.stdout)
+        (seed,) = re.findall(r"untrusted: inputs and poison follow from --draw-seed=(\d+)", done.stdout)
         return seed, re.findall("  worst .*", done.stdout)
 
     first, other = lines(), lines()
@@ -221,7 +221,7 @@ def test_a_saved_run_holds_its_seed(repository: Path) -> None:
     run_pytest(repository, "--device=software", "bench", "--untrusted", "-k", "right")
     (file,) = (repository / ".benchmarks" / "softcuda").glob("*.json")
     run = read_run(file)
-    assert [note for note in run.notes if note.startswith("untrusted: inputs were drawn by --draw-seed=")]
+    assert [note for note in run.notes if note.startswith("untrusted: inputs and poison follow from --draw-seed=")]
 
 
 @pytest.mark.once
@@ -274,3 +274,5 @@ def test_what_cannot_be_judged_fails_with_a_sentence(repository: Path, code: str
     done = run_pytest(repository, "--device=software", "tests", "--untrusted", "-k", "called or same")
     assert (done.returncode == pytest.ExitCode.OK) == ("skipped" in sentence)
     assert sentence in done.stdout
+    shared = "no /dev/shm of its own: not used, because the software device shares memory by it"
+    assert (shared in done.stdout) == ("CALL" in code)  # among the notes, as what other processes lack

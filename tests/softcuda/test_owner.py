@@ -23,7 +23,7 @@ from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.selection import builds
 from warpwatch.compare.self_check import HEADER, KERNEL
 from warpwatch.devices.compile.compiler import cache_folder, compile_file
-from warpwatch.devices.machine import POISON
+from warpwatch.devices.machine import poison_of
 from warpwatch.devices.placement import Placement
 from warpwatch.devices.runner import load, upload
 from warpwatch.devices.worker import Worker, describe_device, gpu
@@ -99,7 +99,7 @@ def writers(case_id: str, image: Path, offset: int) -> Array:
             loaded.start()
             machine.finish()
             words = result.read().view(np.uint32).reshape(*found.shape, -1)
-            written = (words != POISON).any(axis=-1)
+            written = (words != poison_of(4)).any(axis=-1)
             assert (found[written] == -1).all(), f"{case_id}: block {number} writes what another block wrote"
             found[written] = number
     finally:

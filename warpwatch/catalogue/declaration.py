@@ -166,6 +166,11 @@ def seeds(seed: int, shape: Shape = ()) -> np.random.SeedSequence:
     return np.random.SeedSequence([*_run_seed, seed, *shape])
 
 
+def run_seed() -> int | None:
+    """Return the seed that ``draw_by`` has given this run, if it has one."""
+    return _run_seed[0] if _run_seed else None
+
+
 def is_drawn_by_run() -> bool:
     """Tell whether a run has given this process a seed of its own."""
     return bool(_run_seed)

@@ -34,7 +34,7 @@ from warpwatch.devices.compile.compiler import NoCompiler, Target, compile_file,
 from warpwatch.devices.compile.symbols import demangled, missing_entry
 from warpwatch.devices.gpus import asked
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, Limits
-from warpwatch.devices.machine import LATE, POISON, DeviceError, Function, GuardedArray, Resources, in_order, pack
+from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, in_order, pack, poison_of
 from warpwatch.devices.mismatch import WrongResult
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
@@ -714,6 +714,6 @@ def _activate(launch_timeout: float, schedule_seed: int | None, missing: str) ->
     # line where the kernel hangs. Its fresh memory is poison.
     limit = max(launch_timeout / 2, launch_timeout - 1)
     try:
-        return softcuda.activate(launch_seconds=limit, seed=schedule_seed, fill=POISON)
+        return softcuda.activate(launch_seconds=limit, seed=schedule_seed, fill=poison_of(4))
     except (softcuda.BuildError, OSError, ImportError) as error:
         raise DeviceError(f"the software device cannot be built: {error}") from None

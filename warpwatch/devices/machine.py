@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +15,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.declaration import run_seed
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
 
@@ -20,10 +23,9 @@ GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
 # Fill results and guard bands before a launch: a word is a NaN as float32, two are one as float64, and it is unlikely
 # as int32. Operands have another poison, because a NaN keeps its bits through arithmetic: a kernel that reads beyond an
 # operand and writes that value beyond the result would otherwise leave no trace.
-POISON = 0x7FFADEAD
-OPERAND_POISON = 0x7FFC0FFE
-# For elements of one and two bytes, each of which is to be a NaN: in float16 and bfloat16, and in float8 but for one.
-SMALL_POISON = {1: (0x7F7F7F7F, 0x7E7E7E7E), 2: (0x7FFA7FFA, 0x7FFC7FFC)}
+# Elements of one and two bytes have their own, each of which is to be a NaN: in float16 and bfloat16, and in float8 but
+# for one.
+POISON = {1: (0x7F7F7F7F, 0x7E7E7E7E), 2: (0x7FFA7FFA, 0x7FFC7FFC), 4: (0x7FFADEAD, 0x7FFC0FFE)}
 # A second launch starts on poison of the other sign. Every pattern is a right value of some type, such as 127 of int8,
 # but an element that was not written cannot be right after both launches.
 SIGNS = {1: 0x80808080, 2: 0x80008000}
@@ -34,9 +36,25 @@ def poison_of(itemsize: int, operand: bool = False, second: bool = False) -> int
     """Return the word that fills arrays of such elements before a launch.
 
     ``operand``: of arrays that are only read. ``second``: the other of the two patterns.
+
+    Where this run has a seed of its own, it chooses the words, so that a kernel cannot know them: what a NaN leaves
+    open, which of float8 is the sign alone.
     """
-    word = SMALL_POISON.get(itemsize, (POISON, OPERAND_POISON))[operand]
-    return word ^ SIGNS.get(itemsize, SIGN) if second else word
+    seed, size = run_seed(), min(itemsize, 4)
+    words = POISON if seed is None else _poison_by(seed)
+    return words[size][operand] ^ SIGNS.get(size, SIGN) if second else words[size][operand]
+
+
+@functools.cache
+def _poison_by(seed: int) -> Mapping[int, tuple[int, int]]:
+    """Return words as ``POISON`` has them, chosen by a seed. One bit tells results and operands apart."""
+    drawn = int.from_bytes(hashlib.sha256(b"poison %d" % seed).digest())
+    four, two, sign = drawn & 0x3FFFF, drawn >> 18 & 0x1F, SIGNS[1] * (drawn >> 23 & 1)
+    return {
+        1: (POISON[1][0] ^ sign, POISON[1][1] ^ sign),
+        2: (0x10001 * (0x7FE0 | two), 0x10001 * (0x7FC0 | two)),
+        4: (0x7FF80000 | four, 0x7FFC0000 | four),
+    }
 
 
 def repeated(word: int, size: int) -> Array:
@@ -224,7 +242,7 @@ class GuardedArray:
         self._base = machine.allocate(self._size)
         self.address = self._base + self._before
         if machine.finds_faults:
-            self.word = POISON  # which its fresh memory holds
+            self.word = poison_of(4)  # which its fresh memory holds
         elif filled:
             self.clear()
 

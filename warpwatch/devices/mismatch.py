@@ -15,7 +15,7 @@ from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.threads import for_each
 from warpwatch.devices.foreign_text import plain_lines
-from warpwatch.devices.machine import POISON, poison_of
+from warpwatch.devices.machine import poison_of
 
 PIECE = 2**16  # elements that are compared at a time, so that they stay in the cache
 PIECES_A_THREAD = 32
@@ -207,7 +207,7 @@ def _holds_poison(got: Array) -> Array:
     """Say of each element whether it still is poison: its own, or that of the software device's fresh memory."""
     itemsize, holds = got.dtype.itemsize, np.zeros(got.shape, bool)
     elements = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, itemsize)
-    for word in (poison_of(itemsize), poison_of(itemsize, second=True), POISON):
+    for word in (poison_of(itemsize), poison_of(itemsize, second=True), poison_of(4)):
         for pattern in np.resize(np.array([word], np.uint32).view(np.uint8), max(4, itemsize)).reshape(-1, itemsize):
             holds |= (elements == pattern).all(axis=-1)
     return holds

@@ -321,7 +321,7 @@ def warpwatch_build(warpwatch_parameter: Case | Build) -> Build:
 
 
 @pytest.fixture
-def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> Kernel:
+def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> Iterator[Kernel]:
     """The compiled kernel of a case or a build; for a benchmark also the build without checks that is timed."""
     build, target, timing = warpwatch_build, None, None
     worker = _worker_of(build, request)
@@ -336,7 +336,9 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
         timed = stash[COMPILATION].image(build, timing) if is_timed(request.node) else checked
     except CompileError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-    return Kernel(worker, build, timed, checked)
+    yield Kernel(worker, build, timed, checked)
+    if build.variant.call:
+        judge.note_confinement(worker)
 
 
 def _worker_of(build: Build, request: pytest.FixtureRequest) -> Worker:

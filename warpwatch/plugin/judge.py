@@ -87,11 +87,19 @@ def seed_of(given: int | None) -> int:
     return int.from_bytes(os.urandom(8)) if given is None else given
 
 
+def note_confinement(worker: Worker) -> None:
+    """Note what the process of the call that was tested or timed last is not kept from, for ``notes``."""
+    from warpwatch.timing.candidate_samples import missing  # noqa: PLC0415  # imports what opens a device
+
+    if worker.settings.untrusted and worker.child:  # else it died, and the test says so
+        getattr(worker.project, "others", set()).update(worker.call(missing))
+
+
 def notes(worker: Worker, device: object) -> list[str]:
     """Say by which seed a run drew its inputs, which nobody could know before it ended, and what it could not see."""
     if not worker.settings.untrusted:
         return []
-    lines = [f"untrusted: inputs were drawn by --draw-seed={worker.settings.run_seed}"]
+    lines = [f"untrusted: inputs and poison follow from --draw-seed={worker.settings.run_seed}"]
     missing: tuple[str, ...] = getattr(worker.project, "missing", ())
     lines += [f"untrusted: a process of the repository's Python is not kept apart: {each}" for each in missing]
     if getattr(device, "finds_faults", False):

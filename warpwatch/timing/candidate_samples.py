@@ -399,6 +399,11 @@ def current() -> CandidateSamples | None:
     return _current[0] if _current else None
 
 
+def missing() -> tuple[str, ...]:
+    """Return sentences on what the process of calls is not kept from."""
+    return gpu().calls.missing if isinstance(gpu().calls, Candidates) else ()
+
+
 def prepare(case: Case, cold: bool) -> dict[str, Any]:
     """Prepare and check a case; return what is recorded of it. Raises WrongResult, DeviceError or NoFigure."""
     release()

@@ -29,6 +29,7 @@ from warpwatch.devices.foreign.confined_process import (
     MOUNT,
     NETWORK,
     OWN_PROC,
+    OWN_SHM,
     PID,
     PROCESSES,
     READ_ONLY,
@@ -143,19 +144,31 @@ def unique() -> str:
 MODES = pytest.mark.parametrize("mode", ["namespace", "cgroup", "parents"])
 
 
-@pytest.fixture
-def shares_memory(mode: str, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Choose the means that end what a process starts; only one that shares no memory has a PID namespace."""
+@pytest.fixture(autouse=True)
+def _only_means(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave what ends a process's children to the means of the test's mode, where it has one."""
+    mode = getattr(request.node, "callspec", None) and request.node.callspec.params.get("mode", "namespace")
     if mode == "parents":
         monkeypatch.setattr(confinement, "make_cgroup", lambda: "not tried")
-    return mode != "namespace"
+    if mode in ("parents", "cgroup"):  # a copy that lacks PID namespaces
+        program, text = tmp_path / "confined.py", Path(confined_process.__file__).read_text()
+        changes = {
+            "PID: CLONE_NEWPID, ": "",
+            "self.missing: dict[str, str] = {}": "self.missing = {PID: 'not tried'}",
+            "Path(__file__)": f"Path({confined_process.__file__!r})",
+        }
+        for old, new in changes.items():
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        program.write_text(text)
+        monkeypatch.setattr(confined_process, "__file__", str(program))
 
 
 @MODES
-def test_what_leaves_its_group_and_its_parents_ends_with_the_process(tmp_path: Path, shares_memory: bool) -> None:
+def test_what_leaves_its_group_and_its_parents_ends_with_the_process(tmp_path: Path, mode: str) -> None:
     program, name = written(tmp_path, ESCAPES), unique()
     with tempfile.TemporaryFile() as output:
-        process = Confined(program, [name, "stays"], tmp_path, output, shares_memory=shares_memory)
+        process = Confined(program, [name, "stays"], tmp_path, output)
         wait_until(4, name)
         assert set(process.processes()) >= set(sleepers(name))
         process.end()
@@ -164,21 +177,22 @@ def test_what_leaves_its_group_and_its_parents_ends_with_the_process(tmp_path: P
 
 
 @MODES
-def test_what_it_leaves_ends_where_the_process_ends_by_itself(tmp_path: Path, shares_memory: bool) -> None:
+def test_what_it_leaves_ends_where_the_process_ends_by_itself(tmp_path: Path, mode: str) -> None:
     program, name = written(tmp_path, ESCAPES), unique()
-    status, printed, _ = run(program, tmp_path, name, "leaves", shares_memory=shares_memory)
+    status, printed, _ = run(program, tmp_path, name, "leaves")
     assert (status, printed) == (0, "started\n")
     assert not sleepers(name)
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("shares_memory", [True, False])
-def test_everything_ends_where_the_process_that_started_it_is_killed(tmp_path: Path, shares_memory: bool) -> None:
+@pytest.mark.parametrize("mode", ["cgroup", "namespace"])
+def test_everything_ends_where_the_process_that_started_it_is_killed(tmp_path: Path, mode: str) -> None:
     program, name = written(tmp_path, ESCAPES), unique()
     code = (
-        "import sys, time; from pathlib import Path; from warpwatch.devices.foreign.confinement import Confined\n"
-        f"p = Confined(Path({str(program)!r}), [{name!r}, 'stays'], Path({str(tmp_path)!r}), sys.stderr.buffer,"
-        f" shares_memory={shares_memory})\ntime.sleep(60)"
+        "import sys, time; from pathlib import Path; from warpwatch.devices.foreign import confinement\n"
+        f"confinement.confined_process.__file__ = {confined_process.__file__!r}\n"
+        f"p = confinement.Confined(Path({str(program)!r}), [{name!r}, 'stays'], Path({str(tmp_path)!r}),"
+        " sys.stderr.buffer)\ntime.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.DEVNULL) as parent:
         wait_until(4, name)
@@ -190,9 +204,9 @@ def test_everything_ends_where_the_process_that_started_it_is_killed(tmp_path: P
     ("code", "status"),
     [("import sys; sys.exit(3)", 3), ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV)],
 )
-@pytest.mark.parametrize("shares_memory", [False, True])
-def test_its_status_is_the_programs(tmp_path: Path, code: str, status: int, shares_memory: bool) -> None:
-    assert run(written(tmp_path, code), tmp_path, shares_memory=shares_memory)[0] == status
+@pytest.mark.parametrize("mode", ["namespace", "cgroup"])
+def test_its_status_is_the_programs(tmp_path: Path, code: str, status: int, mode: str) -> None:
+    assert run(written(tmp_path, code), tmp_path)[0] == status
 
 
 # What a program can do where one of these sentences is said.
@@ -250,12 +264,12 @@ def landlock() -> int:
     return int(subprocess.check_output([sys.executable, "-c", code]))
 
 
-@pytest.mark.parametrize("shares_memory", [False, True])
-def test_it_writes_at_home_alone_and_reaches_nothing_else(tmp_path: Path, shares_memory: bool) -> None:
+@pytest.mark.parametrize("shares_files", [False, True])
+def test_it_writes_at_home_alone_and_reaches_nothing_else(tmp_path: Path, shares_files: bool) -> None:
     name = secrets.token_hex()
     door = f"/tmp/warpwatch-{name[:16]}"
     given = {**paths(tmp_path, name), "abstract": name, "parent": os.getpid(), "socket": door}
-    program, options = written(tmp_path, TRIES), {"shares_memory": shares_memory}
+    program, options = written(tmp_path, TRIES), {"shares_files": shares_files}
     readable, hidden = [tmp_path / "outside" / "data"], [tmp_path / "tree" / "kept"]
     with socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as listener:
         for each, address in ((abstract, f"\0{name}"), (listener, door)):
@@ -263,6 +277,7 @@ def test_it_writes_at_home_alone_and_reaches_nothing_else(tmp_path: Path, shares
             each.listen()
         arguments = [program, tmp_path / "tree", json.dumps(given)]
         _, printed, process = run(*arguments, readable=readable, hidden=hidden, **options)  # type: ignore[arg-type]
+    is_left = Path("/dev/shm", name).exists()
     for path in ("/dev/shm/" + name, door):
         Path(path).unlink(missing_ok=True)
     assert (tmp_path / "tree" / "kernel.cu").exists()
@@ -274,8 +289,10 @@ def test_it_writes_at_home_alone_and_reaches_nothing_else(tmp_path: Path, shares
         for name in UNKEPT[beginning]
     }
     assert done - unkept == ALLOWED | {"rename in home", "list drivers", "thread's name"}
+    assert is_left is any("/dev/shm" in each for each in process.missing)
+    assert is_left or not shares_files
     if landlock() >= 6:
-        assert unkept <= {"permissions", "socket"} | ({"abstract"} if shares_memory else set())
+        assert unkept <= {"permissions", "socket"}
 
 
 def test_it_finds_the_engine_and_its_packages(tmp_path: Path) -> None:
@@ -302,7 +319,7 @@ print(json.dumps([status, printed, process.missing]))
     status, printed, missing = json.loads(done.stdout)
     assert (status, printed) == (0, "started\n"), done.stderr
     assert not sleepers(name)
-    everything = dict.fromkeys((PID, CGROUP, SIGNAL_SCOPE, READ_ONLY, LANDLOCK, MOUNT, OWN_PROC), "")
+    everything = dict.fromkeys((PID, CGROUP, SIGNAL_SCOPE, READ_ONLY, LANDLOCK, MOUNT, OWN_PROC, OWN_SHM), "")
     expected = {sentence.partition(" (")[0] for sentence in unmet(everything)}
     assert expected <= {sentence.partition(" (")[0] for sentence in missing}
     assert "no PID namespace: user namespace: Permission denied; no cgroup: not tried; no Landlock scope" in missing[0]
@@ -398,10 +415,9 @@ class NoGpu:
 
 
 def test_a_machine_is_tried_by_one_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(confinement, "SHARED_WITH_MEMORY", confinement.SHARED_WITH_MEMORY)
-    trial.describe(shares_memory=True)
-    assert "shares GPU memory is not kept from this:\n  it can" in capsys.readouterr().out
+    trial.describe()
+    assert "a confined process is not kept from this:\n  " in capsys.readouterr().out
     monkeypatch.setenv("LD_LIBRARY_PATH", "")
-    shared = [trial.row(NoGpu(), (PID, NETWORK)), trial.row(NoGpu(), ())]  # type: ignore[arg-type]
-    for row, name in zip(shared, ("PID, network", "none"), strict=True):
+    rows = [trial.row(NoGpu(), shares_files=shares_files) for shares_files in (True, False)]  # type: ignore[arg-type]
+    for row, name in zip(rows, ("this machine's", "its own"), strict=True):
         assert re.fullmatch(rf"\| {name} \| .*(libcuda|cuInit|cuDevice|Handle).* \| - \| - \| [\d.]+ s \|", row)

@@ -26,7 +26,7 @@ from warpwatch.devices.foreign.inspection import MOST, Outside
 from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
 from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.gpu import Device, Settings
-from warpwatch.devices.machine import POISON, DeviceError
+from warpwatch.devices.machine import DeviceError, poison_of
 from warpwatch.devices.references import drawn
 
 PAGE_BYTES = 2**21  # of a GPU's memory, which a handle opens whole
@@ -34,7 +34,6 @@ PREPARE_SECONDS = 120.0  # for imports and preparation, which may compile
 GO_SECONDS = 5.0  # beyond the launch limit
 IDLE_GOES = 11  # whose median is the time of a go without a launch
 MOST_SHOWN = 4000  # characters of an error
-CONFINED = functools.partial(Confined, shares_memory=True)
 CLOSED = "--untrusted runs calls in a process of their own on the same GPU"
 
 
@@ -71,7 +70,9 @@ class Candidates:
         )
         arguments = [json.dumps(asdict(opened)), str(tree), module]
         program = Path(candidate_process.__file__)
-        self._conversation = Conversation(program, arguments, tree, Found, DeviceError, _shown, CONFINED)
+        confined = functools.partial(Confined, shares_files=device.finds_faults)
+        self._conversation = Conversation(program, arguments, tree, Found, DeviceError, _shown, confined)
+        self.missing: tuple[str, ...] = ()  # sentences on what the process is not kept from, once it was started
         self._tree = tree
         self._outside: Outside | None = None  # what it ran after its first call
         self._variant: object = None  # whose calls the process has imported
@@ -92,7 +93,7 @@ class Candidates:
         if address % page:
             self._device.free(address)
             raise DeviceError(f"memory for another process begins within a page of {page >> 20} MB; {CLOSED}")
-        self._device.fill(address, whole, POISON)  # freed memory may hold results
+        self._device.fill(address, whole, poison_of(4))  # freed memory may hold results
         return address
 
     # The process
@@ -128,9 +129,13 @@ class Candidates:
         return "; ".join(_shown(sentence) for sentence in (*inside[:MOST], *self._outside.changes()))
 
     def _processes(self) -> list[int]:
+        return self._confined.processes()
+
+    @property
+    def _confined(self) -> Confined:
         isolated = self._conversation.isolated
         assert isinstance(isolated, Confined)
-        return isolated.processes()
+        return isolated
 
     def close(self) -> None:
         """Let the process forget the prepared case and its arrays, before their memory is freed."""
@@ -158,6 +163,7 @@ class Candidates:
             return
         self.stop()
         self._conversation.start(PREPARE_SECONDS)
+        self.missing = self._confined.missing
         try:
             self._ask(PREPARE_SECONDS, "device")
         except DeviceError as error:

@@ -51,10 +51,11 @@ MORE_PROCESSES = 4096  # threads of this user, beside those that run now
 SECONDS_TO_LOOK = 0.5  # between two looks whether the process that started this one is still there
 
 PID, MOUNT, NETWORK, IPC = "PID namespace", "mount namespace", "network namespace", "IPC namespace"
-CGROUP, OWN_PROC, READ_ONLY, LANDLOCK = "cgroup", "/proc of its own", "read-only mounts", "Landlock"
+CGROUP, OWN_PROC, OWN_SHM = "cgroup", "/proc of its own", "/dev/shm of its own"
+READ_ONLY, LANDLOCK = "read-only mounts", "Landlock"
 SECCOMP, PROCESSES = "seccomp", "limit of processes"
 SIGNAL_SCOPE, SOCKET_SCOPE = "Landlock scope for signals", "Landlock scope for sockets"
-NOT_USED = "not used, because CUDA may share no memory across it"
+SHARED = "not used, because the software device shares memory by it"
 FLAGS = {MOUNT: CLONE_NEWNS, PID: CLONE_NEWPID, NETWORK: CLONE_NEWNET, IPC: CLONE_NEWIPC}
 
 AUDIT_X86, AUDIT_ARM = 0xC000003E, 0xC00000B7
@@ -76,10 +77,9 @@ class Plan:
     """Folders that the program may use, and how strictly it is kept.
 
     ``home``: written and read. ``tree``: where it starts. ``readable``: files and folders. ``listed``: folders of which
-    names alone are read. ``hidden``: is not read, though it lies in one of these. ``shared``: names of the namespaces
-    that it stays in; NETWORK stands for abstract sockets as well, IPC for /dev/shm. ``cgroup``: a folder to enter, or
-    why there is none. ``user``: the user's own home folder. ``parent``: the process that starts this one. ``report``:
-    descriptor of a pipe.
+    names alone are read. ``hidden``: is not read, though it lies in one of these. ``shares_files``: it has this
+    machine's /dev/shm. ``cgroup``: a folder to enter, or why there is none. ``user``: the user's own home folder.
+    ``parent``: the process that starts this one. ``report``: descriptor of a pipe.
     """
 
     home: str
@@ -87,7 +87,7 @@ class Plan:
     readable: Sequence[str]
     listed: Sequence[str]
     hidden: Sequence[str]
-    shared: Sequence[str]
+    shares_files: bool
     cgroup: str
     user: str
     parent: int
@@ -113,14 +113,12 @@ class Means:
 # Namespaces and mounts.
 
 
-def enter_namespaces(plan: Plan, means: Means) -> None:
+def enter_namespaces(means: Means) -> None:
     """Enter namespaces of this process's own: as root at once, else by way of a user namespace."""
-    wanted = {name: flag for name, flag in FLAGS.items() if name not in plan.shared}
-    means.missing |= dict.fromkeys(plan.shared, NOT_USED)
     if system.unshare(CLONE_NEWNS) and not enter_user_namespace():
-        means.missing |= {name: f"user namespace: {os.strerror(ctypes.get_errno())}" for name in wanted}
+        means.missing |= {name: f"user namespace: {os.strerror(ctypes.get_errno())}" for name in FLAGS}
         return
-    for name, flag in wanted.items():
+    for name, flag in FLAGS.items():
         means.need(name, system.unshare(flag))
 
 
@@ -159,17 +157,18 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 def arrange_mounts(plan: Plan, means: Means) -> None:
     """Let the file system of this mount namespace be read alone, but for the home folder, and hide what is hidden."""
     if MOUNT in means.missing or not means.need(MOUNT, mount("none", "/", "", MS_REC | MS_PRIVATE)):
-        means.missing |= dict.fromkeys((OWN_PROC, READ_ONLY), means.missing[MOUNT])
+        means.missing |= dict.fromkeys((OWN_PROC, OWN_SHM, READ_ONLY), means.missing[MOUNT])
         return
     written = [plan.home, "/dev/shm", "/proc"]  # programs name their threads in /proc
     kept = [plan.home, *plan.readable, *(path for pattern in OF_DRIVERS for path in glob.glob(pattern))]
     for folder in dict.fromkeys((*LISTENING, plan.user)):
         means.need(MOUNT, leave_alone(folder, kept))
     mount(plan.home, plan.home, "", MS_BIND)
-    if IPC in plan.shared:
+    if plan.shares_files:
+        means.missing[OWN_SHM] = SHARED
         mount("/dev/shm", "/dev/shm", "", MS_BIND)
     else:
-        mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
+        means.need(OWN_SHM, mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777"))
     for path in plan.hidden:
         if os.path.isdir(path):
             mount("none", path, "tmpfs", MS_RDONLY, "size=4k,mode=0")
@@ -226,14 +225,12 @@ def restrict_files(plan: Plan, means: Means) -> None:
         means.missing[LANDLOCK] = why = os.strerror(ctypes.get_errno())
     if version < SCOPES_SINCE:
         means.missing |= {SIGNAL_SCOPE: why, SOCKET_SCOPE: why}
-    elif NETWORK in plan.shared:
-        means.missing[SOCKET_SCOPE] = NOT_USED
     if version < 1:
         return
     handled = WRITE_FILE | READ_FILE | READ_DIR | CHANGES
     handled |= (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
-    scopes = SIGNALS | (0 if NETWORK in plan.shared else ABSTRACT_SOCKETS)
-    form = struct.pack("=QQQ", handled, TCP, scopes)[: 24 if version >= SCOPES_SINCE else 16 if version >= 4 else 8]
+    length = 24 if version >= SCOPES_SINCE else 16 if version >= 4 else 8
+    form = struct.pack("=QQQ", handled, TCP, SIGNALS | ABSTRACT_SOCKETS)[:length]
     rules = system.syscall(LANDLOCK_CREATE_RULESET, form, ctypes.c_size_t(len(form)), 0)
     if not means.need(LANDLOCK, rules):
         return
@@ -448,7 +445,7 @@ def main() -> NoReturn:
     else:
         means.missing[CGROUP] = plan.cgroup
     limit_resources(means)
-    enter_namespaces(plan, means)
+    enter_namespaces(means)
     run_in_namespace(plan, means)
 
 

@@ -29,6 +29,7 @@ from warpwatch.devices.foreign.confined_process import (
     MOUNT,
     NETWORK,
     OWN_PROC,
+    OWN_SHM,
     PID,
     PROCESSES,
     READ_ONLY,
@@ -48,8 +49,6 @@ OF_ROOT = (
     *("shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "ssl/private", "krb5.keytab"),
     *("kubernetes", "rancher", "docker", "wireguard", "NetworkManager"),
 )
-# CUDA may open no memory of a process in another of these. On an H100 (driver 580) it did, across all of them.
-SHARED_WITH_MEMORY: tuple[str, ...] = (PID, NETWORK, IPC)
 # What does not hold where each of these means is missing.
 WITHOUT = (
     ((PID, CGROUP, SIGNAL_SCOPE), "what it starts may outlive it by ending the process above it"),
@@ -63,6 +62,7 @@ WITHOUT = (
     ((OWN_PROC, LANDLOCK), "it can read the memory and the environment of this user's processes"),
     ((OWN_PROC,), "it can read the names and the arguments of other processes"),
     ((IPC,), "it can use System V's shared memory and message queues of this machine"),
+    ((OWN_SHM,), "it can read and write what this user's programs keep in /dev/shm"),
     ((PROCESSES,), "it can start processes without limit"),
 )
 
@@ -70,9 +70,9 @@ WITHOUT = (
 class Confined(Isolated):
     """A process that runs a program which is not trusted, and all that it starts, until ``end``.
 
-    ``shares_memory``: it opens GPU memory of a process outside, and so stays in some of its namespaces.
-    ``readable``: files and folders that it reads beside the system's, the packages and its tree. ``hidden``: which it
-    does not read although they lie there.
+    ``shares_files``: it has this machine's /dev/shm, where softcuda keeps memory that processes share; CUDA's IPC needs
+    no such folder. ``readable``: files and folders that it reads beside the system's, the packages and its tree.
+    ``hidden``: which it does not read although they lie there.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Confined(Isolated):
         output: IO[bytes],
         pass_fds: Sequence[int] = (),
         *,
-        shares_memory: bool = False,
+        shares_files: bool = False,
         readable: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
     ) -> None:
         """Start ``program``, whose last arguments are the folders of packages. Raises OSError."""
-        self._shared = SHARED_WITH_MEMORY if shares_memory else ()
+        self._shares_files = shares_files
         self._readable = [program, *readable]
         self._hidden = [
             *(tree / name for name in SECRETS_OF_A_TREE),
@@ -115,7 +115,7 @@ class Confined(Isolated):
             readable=[*dict.fromkeys(os.path.abspath(path) for path in readable)],
             listed=[str(ENGINE)],
             hidden=[os.path.abspath(path) for path in self._hidden],
-            shared=self._shared,
+            shares_files=self._shares_files,
             cgroup=str(self._cgroup),
             parent=os.getpid(),
             report=self._reporting,

@@ -256,14 +256,20 @@ def _value(reply: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedProject(Project):
-    """A project whose declarations are data. ``processes``: those that answer for them, by what they do it for."""
+    """A project whose declarations are data.
+
+    ``processes``: those that answer for them, by what they do it for. ``others``: sentences on what other processes of
+    the same code, those of its calls, are not kept from here.
+    """
 
     processes: Mapping[str, Process] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Sentences on what the processes are not kept from here."""
-        return self.processes[DECLARATIONS].missing
+        own = self.processes[DECLARATIONS].missing
+        return *own, *sorted(self.others - {*own})
 
     def stop(self) -> None:
         """End the processes."""
