@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tests.checkout import Bench
+from tests.project import ROOT
 from tests.said import lines_of, lost
 from tests.stranger import declare, run_pytest
 from warpwatch.report.document import UNFINISHED, Document
@@ -165,6 +166,45 @@ def test_the_long_name_serves_where_another_plugin_has_the_short_one(tmp_path: P
     done = run_pytest(tmp_path, "--device=none", "--json=x", "--warpwatch-json=out.json")
     assert (done.returncode, read(tmp_path / "out.json")["outcome"]) == (0, "passed")
     assert not (tmp_path / "x").exists()
+
+
+LONGER = """
+import numpy as np
+import warpwatch as ww
+
+FAMILIES = (ww.Family(
+    "twice", sizes=("n",), arrays=lambda n: {"x": ww.In(None, "float32"), "y": ww.Out(n, "float32")},
+    draw=lambda rng, n: {"x": rng.uniform(-1, 1, n + rng.integers(9)).astype(np.float32)},
+    reference=lambda x, n: 2.0 * x[:n], tolerance=ww.ulp(1), tests=((9,),), benchmarks=((1000,), (2000,)),
+    variants=(ww.kernel("plain", configurations=((256,),), source="plain.cu", entry="plain", arguments="x y n",
+        grid=lambda n: ww.blocks(n, 256)),),
+),)
+"""
+PLAIN = """
+extern "C" __global__ void plain(const float* x, float* y, int n)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n)
+        y[i] = 2 * x[i];
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_case_says_which_probe_is_left_out_and_the_run_counts_them(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text(LONGER)
+    (tmp_path / "mine" / "plain.cu").write_text(PLAIN)
+    (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
+    (tmp_path / "bench").mkdir()
+    shutil.copy(ROOT / "bench" / "bench_kernels.py", tmp_path / "bench")
+    done, document = run_one(
+        tmp_path, "bench", "--benchmark-max-time=0.01", "--benchmark-columns=median,iqr,min,rounds"
+    )
+    why = "all samples had the same inputs, and no launch was on inputs that no sample had, because `draw` chooses"
+    assert f"\ntwice-plain-256-1000-float32 and 1 more: {why}" in done.stdout
+    assert [len(case["remarks"]) for case in document["cases"]] == [1, 1]
+    assert all(case["remarks"][0].startswith(why) for case in document["cases"])
 
 
 # Times, of a GPU that only answers

@@ -19,8 +19,9 @@ from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device, gpu
+from warpwatch.timing import inputs as timed_inputs
 from warpwatch.timing import sampling
-from warpwatch.timing.inputs import USE_GPUS, Inputs, Material, host_bytes
+from warpwatch.timing.inputs import SEEDS, USE_GPUS, Inputs, Material, host_bytes, materials, sets_in
 from warpwatch.timing.measurement import announce_next
 
 SMALL, LARGE, OTHER, HELLO, COPY, SERIAL, SAME_INPUTS = (
@@ -46,12 +47,14 @@ class Made:
     def __init__(self, failure: BaseException | None = None, held: Sequence[Case] = ()) -> None:
         self.calls: list[tuple[str, bool, bool]] = []
         self.failure, self.held, self.go = failure, held, threading.Event()
+        self.sets: list[int] = []  # that were asked for
 
-    def __call__(self, case: Case, reference: bool) -> tuple[Material, ...]:
+    def __call__(self, case: Case, reference: bool, sets: int) -> tuple[Material, ...]:
         assert case not in self.held or self.go.wait(10)
         self.calls.append((case.id, reference, threading.current_thread() is not threading.main_thread()))
         if self.failure:
             raise self.failure
+        self.sets.append(sets)
         return (Material(seed=1, inputs={}),)
 
     def go_soon(self) -> None:
@@ -74,16 +77,16 @@ def test_the_announced_case_is_made_in_a_thread_and_taken_once() -> None:
     inputs.begin(Host())
     inputs.wait()
     assert made.calls == [(LARGE.id, True, True)]
-    inputs.take(LARGE, reference=True)
+    inputs.take(LARGE, True, 2)
     assert len(made.calls) == 1
-    inputs.take(LARGE, reference=True)
+    inputs.take(LARGE, True, 2)
     assert made.calls[1:] == [(LARGE.id, True, False)]
 
 
 @pytest.mark.parametrize(("case", "reference"), [(SMALL, True), (OTHER, True), (LARGE, False)])
 def test_what_another_case_needs_is_made_at_once(case: Case, reference: bool) -> None:
     made = Made()
-    begun(made, LARGE).take(case, reference)
+    begun(made, LARGE).take(case, reference, 2)
     assert made.calls == [(LARGE.id, True, True), (case.id, reference, False)]
 
 
@@ -91,7 +94,7 @@ def test_a_failure_is_raised_where_the_case_is_taken() -> None:
     inputs = begun(Made(ValueError("no such input")), LARGE)
     inputs.wait()
     with pytest.raises(ValueError, match="no such input"):
-        inputs.take(LARGE, reference=True)
+        inputs.take(LARGE, True, 2)
 
 
 @pytest.mark.parametrize("makes_room", [True, False])
@@ -116,7 +119,7 @@ def test_nothing_begins_before_functions_of_the_family_have_run_here() -> None:
         inputs.begin(Host())
         inputs.wait()
         assert made.calls == calls
-        inputs.take(SMALL, reference=True)
+        inputs.take(SMALL, True, 2)
 
 
 @pytest.mark.parametrize("package", sorted(USE_GPUS))
@@ -127,7 +130,7 @@ def test_nothing_begins_beside_packages_that_use_gpus(package: str, monkeypatch:
 
 @pytest.mark.parametrize(("times", "begins"), [(1.9, False), (2.1, True)])
 def test_nothing_begins_where_memory_is_short(times: float, begins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = times * host_bytes(Host(), LARGE)
+    free = times * host_bytes(Host(), LARGE, 2)
     monkeypatch.setattr(host_memory, "available", lambda: free)
     assert bool(begun(Made(), LARGE)._jobs) == begins
 
@@ -150,7 +153,7 @@ def test_a_case_makes_room(
     inputs.announce(announced, reference=True)
     monkeypatch.setattr(host_memory, "available", lambda: free)
     inputs.make_room(case, True, needed=1000)
-    inputs.take(LARGE, reference=True)
+    inputs.take(LARGE, True, 2)
     assert len(made.calls) == (1 if kept else 2)
 
 
@@ -161,11 +164,11 @@ def test_a_later_shape_gives_way_where_the_case_needs_the_memory(
     """Memory for this case, and for what is still being made, or for this case alone."""
     made = Made(held=[LARGE])
     inputs = begun(made, LARGE)
-    free = 1000 + beside * host_bytes(Host(), LARGE)
+    free = 1000 + beside * host_bytes(Host(), LARGE, 2)
     monkeypatch.setattr(host_memory, "available", lambda: free)
     made.go_soon()
     inputs.make_room(OTHER, True, needed=1000)
-    inputs.take(LARGE, reference=True)
+    inputs.take(LARGE, True, 2)
     assert len(made.calls) == (1 if kept else 2)
 
 
@@ -174,7 +177,7 @@ def test_what_was_announced_and_is_measured_now_is_not_made_again() -> None:
     made = Made()
     inputs = Inputs(make=made)
     inputs.announce([LARGE], reference=True)
-    inputs.take(LARGE, reference=True)
+    inputs.take(LARGE, True, 2)
     inputs.begin(Host())
     inputs.wait()
     assert len(made.calls) == 1
@@ -199,10 +202,10 @@ def test_two_shapes_are_made_ahead_in_their_order_and_no_third_one() -> None:
     made = Made()
     inputs = begun(made, LARGE, OTHER, SMALL)
     assert len(inputs._jobs) == 2
-    inputs.take(LARGE, reference=True)
+    inputs.take(LARGE, True, 2)
     inputs.begin(Host())
     for case in (OTHER, SMALL):
-        inputs.take(case, reference=True)
+        inputs.take(case, True, 2)
     assert made.calls == [(case.id, True, True) for case in (LARGE, OTHER, SMALL)]
 
 
@@ -210,7 +213,7 @@ def test_a_shape_is_not_waited_for_longer_than_itself_takes() -> None:
     made = Made(held=[OTHER])
     inputs = begun(made, LARGE, OTHER)
     inputs.make_room(LARGE, True, needed=1)
-    inputs.take(LARGE, reference=True)
+    inputs.take(LARGE, True, 2)
     assert made.calls == [(LARGE.id, True, True)]
     made.go.set()
 
@@ -222,7 +225,7 @@ def test_who_waits_does_so_for_what_has_begun_and_the_rest_begins_again() -> Non
     inputs.wait()
     assert made.calls == [(LARGE.id, True, True)]
     inputs.begin(Host())
-    inputs.take(OTHER, reference=True)
+    inputs.take(OTHER, True, 2)
     assert made.calls == [(LARGE.id, True, True), (OTHER.id, True, True)]
 
 
@@ -240,10 +243,51 @@ def test_a_serial_variant_waits_for_material_and_leaves_it_to_the_kernels() -> N
     made = Made(held=[SMALL])
     inputs = begun(made, SMALL)
     made.go_soon()
-    first = inputs.take(SERIAL, reference=True)
+    first = inputs.take(SERIAL, True, 2)
     assert made.calls == [(SMALL.id, True, True)]
-    assert inputs.take(SMALL, reference=True) is first
+    assert inputs.take(SMALL, True, 2) is first
     assert len(made.calls) == 1
+
+
+# As many sets as fit
+
+
+class OneFits(Host):
+    """A machine whose memory has room for one set of inputs."""
+
+    def require(self, size: int) -> None:
+        if size > LARGE.array_bytes:
+            raise DeviceError("not enough memory")
+
+
+def test_as_many_sets_are_made_as_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed_inputs, "SMALL_BYTES", 0)
+    assert (sets_in(OneFits(), LARGE), sets_in(Host(), LARGE)) == (1, 2)
+    made = Made()
+    inputs = Inputs(make=made, families={"transpose"})
+    inputs.announce([LARGE], reference=True)
+    inputs.begin(OneFits())
+    inputs.take(LARGE, True, 1)
+    assert made.sets == [1]
+    inputs.announce([LARGE], reference=True)
+    inputs.begin(OneFits())
+    inputs.take(LARGE, True, 2)  # there is more room now
+    assert made.sets == [1, 1, 2]
+
+
+def test_a_serial_variant_has_the_sets_made_that_the_kernels_of_its_shape_need() -> None:
+    made = Made()
+    begun(made, SERIAL).take(SERIAL, True, sets_in(Host(), SERIAL))
+    assert (made.sets, sets_in(Host(), SERIAL)) == ([2], 1)
+
+
+@pytest.mark.parametrize(("reference", "sets", "kinds"), [(False, 1, [False]), (True, 2, [False, False, True])])
+def test_unseen_inputs_are_made_where_samples_take_two_sets_in_turn(
+    reference: bool, sets: int, kinds: list[bool]
+) -> None:
+    made = materials(SMALL, reference, sets)
+    assert [each.is_unseen for each in made] == kinds
+    assert tuple(each.seed for each in made if not each.is_unseen) == SEEDS[:sets]
 
 
 # In the worker process
@@ -327,7 +371,7 @@ def test_nothing_begins_beside_a_kernel_that_prints(worker: Worker) -> None:
 def begin_slowly() -> None:
     """Begin as on a GPU with something that takes a moment."""
 
-    def make(case: Case, reference: bool) -> tuple[Material, ...]:
+    def make(case: Case, reference: bool, sets: int) -> tuple[Material, ...]:
         time.sleep(0.5)
         return (Material(seed=1, inputs={}),)
 

@@ -18,7 +18,7 @@ from warpwatch.devices.worker import Worker, gpu
 from warpwatch.timing import inputs, sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import InputSet, Shared
-from warpwatch.timing.probes import USUAL, _exchange, _problem, check_bandwidth
+from warpwatch.timing.probes import USUAL, _exchange, _problem, check_bandwidth, left_out
 
 COPY = find_case(FAMILIES, "copy-naive-256-4096-float32")
 
@@ -104,6 +104,32 @@ def time_on_copies(count: int) -> list[bool]:
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_an_honest_kernel_is_not_accused_on_any_number_of_copies(software: Worker, count: int) -> None:
     assert software.call(time_on_copies, count) == [True, True]
+
+
+def timed(drawn: bool = False, draw: bool = False, **variant: Any) -> Case:
+    """Return a case with an input, whose shape may be that of a draw."""
+    family = SimpleNamespace(draw=draw, prints=None)
+    variant_of = SimpleNamespace(**{"on_host": False} | variant)
+    return cast("Case", SimpleNamespace(inputs=(SimpleNamespace(is_drawn=drawn),), family=family, variant=variant_of))
+
+
+@pytest.mark.parametrize(
+    ("given", "copies", "sets", "sentences"),
+    [
+        (timed(), 4, 2, []),
+        (timed(), 2, 2, []),
+        (timed(draw=True), 4, 2, []),
+        (timed(), 1, 1, ["all samples had the same inputs, because memory has room for one set"]),
+        (timed(draw=True), 2, 2, ["no launch was on inputs that no sample had, because they are large"]),
+        (timed(draw=True), 1, 1, ["all samples had the same inputs, because memory", "no launch was on inputs that"]),
+        (timed(drawn=True, draw=True), 4, 1, ["all samples had the same inputs, and no launch was on inputs that"]),
+        (timed(drawn=True, draw=True, on_host=True), 1, 1, []),
+    ],
+)
+def test_what_a_case_is_not_probed_by_is_a_remark(given: Case, copies: int, sets: int, sentences: list[str]) -> None:
+    said = left_out(given, copies, sets)
+    assert len(said) == len(sentences)
+    assert all(each.startswith(beginning) for each, beginning in zip(said, sentences, strict=True))
 
 
 @pytest.mark.parametrize("elements", [1, 2, 3, 1000])

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 
@@ -90,20 +91,19 @@ def material(case: Case, reference: bool, seed: int = TIMED_SEED) -> Material:
     return Material(seed=seed, inputs=inputs, right=right)
 
 
-def materials(case: Case, reference: bool) -> tuple[Material, ...]:
-    """Return the material of each of the SEEDS that a case is timed with, and that of a seed which nobody knows."""
+def materials(case: Case, reference: bool, sets: int) -> tuple[Material, ...]:
+    """Return the material of so many of a case's seeds, and of small arrays that of a seed which nobody knows."""
     begin = time.perf_counter()
-    made = tuple(material(case, reference, seed) for seed in seeds_of(case))
+    made = tuple(material(case, reference, seed) for seed in seeds_of(case)[:sets])
     is_dear = time.perf_counter() - begin > UNSEEN_SECONDS or case.id in slow_cases  # which are kept on the disk
-    if reference and _has_unseen(case) and not is_dear:
+    if reference and _has_unseen(case, sets) and not is_dear:
         made += (replace(material(case, reference, secrets.randbits(32)), is_unseen=True),)
     return made
 
 
-def _has_unseen(case: Case) -> bool:
-    """Tell whether a copy of a case's arrays can have inputs that no sample has."""
-    on_gpu = not (case.variant.on_host or case.family.prints)
-    return on_gpu and case.array_bytes <= SMALL_BYTES and len(seeds_of(case)) == len(SEEDS)
+def _has_unseen(case: Case, sets: int) -> bool:
+    """Tell whether a copy of a case's arrays, which hold so many sets of inputs, can have others that no sample has."""
+    return not case.family.prints and case.array_bytes <= SMALL_BYTES and sets == len(SEEDS)
 
 
 def seeds_of(case: Case) -> tuple[int, ...]:
@@ -125,11 +125,16 @@ def sharing_key(case: Case) -> tuple[object, ...]:
     return (*shape_key(case), case.variant.on_host)
 
 
-def host_bytes(machine: Machine, case: Case) -> int:
-    """Estimate the bytes of the host's memory that inputs and right results of a case take at most."""
-    rows, sets = compared_rows(case), len(seeds_of(case)) + _has_unseen(case)
+def host_bytes(machine: Machine, case: Case, sets: int) -> int:
+    """Estimate the bytes of the host's memory that so many inputs and right results of a case take at most."""
+    rows, sets = compared_rows(case), sets + _has_unseen(case, sets)
     in_host = _copies(machine, case) if case.variant.on_host or machine.finds_faults else 0
     return host_memory.peak_bytes(case, copies=in_host, rows=None if rows is None else len(rows), sets=sets)
+
+
+def sets_in(machine: Machine, case: Case) -> int:
+    """Return how many sets of inputs samples of a case take in turn on a machine, as far as there is memory now."""
+    return min(_copies(machine, case), len(seeds_of(case)))
 
 
 def _copies(machine: Machine, case: Case) -> int:
@@ -187,6 +192,9 @@ class InputSet:
     accepted: set[int] = field(default_factory=set)
 
 
+Make: TypeAlias = Callable[[Case, bool, int], tuple[Material, ...]]  # as ``materials``
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shared:
     """Inputs in the machine's memory and the right results, which the cases of one shape share.
@@ -206,17 +214,17 @@ class Shared:
         machine: Machine,
         case: Case,
         reference: bool,
-        make: Callable[[Case, bool], tuple[Material, ...]] = materials,
+        make: Make = materials,
     ) -> Shared:
         """Upload the inputs of a case, with its right results if ``reference`` is true. Raises DeviceError.
 
         ``make``: called for both once it is known that there is memory for them.
         """
-        host_memory.require(case, host_bytes(machine, case))
+        count, sets = _copies(machine, case), sets_in(machine, case)
+        host_memory.require(case, host_bytes(machine, case, sets))
         require_memory(machine, case)
-        rows, count = compared_rows(case), _copies(machine, case)
-        made = make(case, reference)
-        prepared = [each for each in made if not each.is_unseen][:count]
+        rows, made = compared_rows(case), make(case, reference, sets)
+        prepared = [each for each in made if not each.is_unseen][:sets]
         draws = [Draw(inputs=each.inputs, right=each.right) for each in prepared if each.right and rows is None]
         if draws and (nothing := nothing_shown(case, draws)):
             raise WrongResult(f"{case.id}: {nothing}")
@@ -257,9 +265,10 @@ class Shared:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Material that is being made, or was. ``size``: bytes of the host's memory that this takes at most."""
+    """Material of ``sets`` that is being made, or was. ``size``: bytes of the host's memory that it takes at most."""
 
     future: Future[tuple[Material, ...]]
+    sets: int
     size: int
 
 
@@ -270,7 +279,7 @@ class Inputs:
     ``families``: names of the families whose functions have run in this process, which shows what packages they use.
     """
 
-    make: Callable[[Case, bool], tuple[Material, ...]] = materials
+    make: Make = materials
     families: set[str] = field(default_factory=set)
     shared: Shared | None = None
     _announced: dict[object, tuple[Case, bool]] = field(default_factory=dict)
@@ -292,7 +301,7 @@ class Inputs:
             return kept
         self.release()
         where = machine(case.variant.on_host)
-        self.make_room(case, reference, host_bytes(where, case))
+        self.make_room(case, reference, host_bytes(where, case, sets_in(where, case)))
         try:
             self.shared = Shared.upload(where, case, reference, self.take)
         except BaseException:
@@ -319,12 +328,14 @@ class Inputs:
         for key, (case, reference) in self._announced.items():
             if key in self._jobs:
                 continue
-            size = host_bytes(machine, case)
+            # A serial variant, which takes one, leaves them to the kernels of its shape.
+            sets = len(seeds_of(case)) if case.variant.on_host else sets_in(machine, case)
+            size = host_bytes(machine, case, sets)
             short = MEMORY_FACTOR * (size + self._unfinished()) > host_memory.available()
             if len(self._jobs) >= SHAPES_AHEAD or case.family.name not in self.families or short:
                 return
             self._pool = self._pool or ThreadPoolExecutor(1, "ahead")
-            self._jobs[key] = Job(future=self._pool.submit(self.make, case, reference), size=size)
+            self._jobs[key] = Job(future=self._pool.submit(self.make, case, reference, sets), sets=sets, size=size)
 
     def _unfinished(self) -> int:
         """Return the bytes that may still be taken for what is being made."""
@@ -364,8 +375,8 @@ class Inputs:
         for job in [job for job in jobs if not job.future.cancel()]:  # all are cancelled before one is waited for
             job.future.exception()
 
-    def take(self, case: Case, reference: bool) -> tuple[Material, ...]:
-        """Return the material of a case: that which was made ahead, or else it is made now. Raises as ``make``.
+    def take(self, case: Case, reference: bool, sets: int) -> tuple[Material, ...]:
+        """Return material of so many sets: that which was made ahead, or else it is made now. Raises as ``make``.
 
         A serial variant comes before the kernels of its shape, which need the same material, so that what was made
         ahead is kept for them.
@@ -374,10 +385,10 @@ class Inputs:
         self.families.add(case.family.name)
         self._announced.pop(key, None)  # what is needed now is not needed a second time
         job = self._jobs.pop(key, None)
-        if job is None or job.future.exception():
+        if job is None or job.future.exception() or job.sets < sets:
             del job  # with its arrays
             self.wait()
-            return self.make(case, reference)
+            return self.make(case, reference, sets)
         if case.variant.on_host:
             self._jobs = {key: job, **self._jobs}
         return job.future.result()

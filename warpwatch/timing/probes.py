@@ -33,7 +33,7 @@ from warpwatch.devices.references import drawn
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
 from warpwatch.timing.checks import again_on, check_sample, fingerprint, mismatches, raise_all
-from warpwatch.timing.inputs import Material, Shared, compared_rows, digests_of
+from warpwatch.timing.inputs import Material, Shared, compared_rows, digests_of, seeds_of
 from warpwatch.timing.timer import GpuTimer
 
 USUAL, UNSEEN = "usual", "unseen"
@@ -52,6 +52,7 @@ SAID = {
     UNSEEN: f"on inputs that it has not seen ({{}}, {{}} on those of its samples): {KEEPS}",
     "reset": f"where its __device__ variables are as after loading ({{}}, {{}} as its launches leave them): {KEEPS}",
 }
+SAME_INPUTS, NONE_UNSEEN = "all samples had the same inputs", "no launch was on inputs that no sample had"
 Timed = Mapping[str, list[float]]  # seconds by way
 
 
@@ -112,6 +113,22 @@ def check_exchanged(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -
         for source, array in pairs:
             timer.swap(source, array)
     last.take_inputs()
+
+
+def left_out(case: Case, copies: int, sets: int) -> tuple[str, ...]:
+    """Say which probes of a case are left out, and why: its arrays lie in ``copies`` that hold ``sets`` of inputs."""
+    if not case.inputs or case.variant.on_host or case.family.prints:
+        return ()
+    if any(array.is_drawn for array in case.inputs):
+        return (
+            f"{SAME_INPUTS}, and {NONE_UNSEEN}, because `draw` chooses the shapes: declare them, if they are known",
+        )
+    sentences = []
+    if sets < len(seeds_of(case)):
+        sentences.append(f"{SAME_INPUTS}, because memory has room for one set: time a smaller shape")
+    if copies <= sets and case.family.draw:
+        sentences.append(f"{NONE_UNSEEN}, because they are large and of a `draw` of its own")
+    return tuple(sentences)
 
 
 def _copy_back(arrays: Sequence[GuardedArray], same: Sequence[GuardedArray]) -> None:

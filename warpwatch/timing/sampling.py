@@ -34,7 +34,7 @@ from warpwatch.timing.checks import (
     other_bits,
 )
 from warpwatch.timing.inputs import Inputs, Shared, sharing_key
-from warpwatch.timing.probes import check_bandwidth, check_exchanged, check_work
+from warpwatch.timing.probes import check_bandwidth, check_exchanged, check_work, left_out
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
 
@@ -201,6 +201,7 @@ def result_bits() -> str:
 def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
     """Return what is recorded beside a case's samples."""
     case, launch = loaded.case, loaded.case.launch
+    remarks = (*loaded.machine.remarks_on_call(), *left_out(case, copies, len(state.shared.sets)))
     return {
         **asdict(loaded.function.resources),
         "occupancy": loaded.machine.occupancy(loaded.function, launch),
@@ -212,7 +213,7 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
         "hold_timeouts": 0,
         **observers.constants(on_host=case.variant.on_host),
         "cache": "host" if case.variant.on_host else "cold" if cold else "warm",
-        **({"remarks": remarks} if (remarks := loaded.machine.remarks_on_call()) else {}),
+        **({"remarks": remarks} if remarks else {}),
     }
 
 
