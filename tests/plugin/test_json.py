@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cheats.expected import case_id
+from tests.cheats.project import write_project
 from tests.checkout import Bench
 from tests.project import ROOT
 from tests.said import lines_of, lost
 from tests.stranger import declare, run_pytest
 from warpwatch.report.document import UNFINISHED, Document
+from warpwatch.timing.candidate_samples import HOW
 
 TEST = "import pytest\n\n@pytest.mark.cases('tested')\ndef test_one(check):\n    check()\n"
 ONE = ("-k", "naive-256 and float32")
@@ -205,6 +209,23 @@ def test_a_case_says_which_probe_is_left_out_and_the_run_counts_them(tmp_path: P
     assert f"\ntwice-plain-256-1000-float32 and 1 more: {why}" in done.stdout
     assert [len(case["remarks"]) for case in document["cases"]] == [1, 1]
     assert all(case["remarks"][0].startswith(why) for case in document["cases"])
+
+
+@pytest.mark.slow
+def test_a_call_that_is_not_trusted_says_how_its_time_was_read(tmp_path: Path) -> None:
+    folder, case = write_project(tmp_path), case_id("turned", "in_turn", on_gpu=False)
+    given = ["bench", "--untrusted", "--device=software", "--json=out.json", "-k", case, "--benchmark-min-rounds=20"]
+    done = run_pytest(folder, *given)
+    document = read(folder / "out.json")
+    assert lost(done.stdout, document) == []
+    assert document["command"].startswith("pytest ")
+    assert document["command"].endswith(shlex.join(given))
+    assert "--noconftest" not in document["command"]  # of the second process
+    (entry,) = document["cases"]
+    assert entry["measured"]["how"] == HOW
+    assert entry["measured"]["seed"] > entry["measured"]["launch_seconds"] > 0
+    assert any("inputs and poison follow from --draw-seed=" in note for note in document["notes"])
+    assert any("no /dev/shm of its own: not used" in note for note in document["notes"])
 
 
 # Times, of a GPU that only answers

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from tests.project import ROOT
 from tests.said import lost
@@ -25,6 +26,7 @@ from warpwatch.report.document import (
 from warpwatch.report.tables import summary
 from warpwatch.runs.explained import Explained, Figure, RecordedCause
 from warpwatch.runs.faults import Fault, Place
+from warpwatch.runs.identity import Array, Identity, Pointer, Step
 from warpwatch.runs.record import CaseRecord, Facts, Outcome, RunRecord, TestRecord
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -192,6 +194,33 @@ def test_remarks_and_faults_of_any_kind_are_handed_on() -> None:
         ("faster than the hardware", "8.1 TB/s of 4.8", None)
     ]
     assert entry["remarks"] == ["bits differ", "it reads a clock"]
+
+
+STEP = Step(entry="k", grid=(1, 1, 1), block=(32, 1, 1), arguments=(Pointer("x", 0),), names=("x",))
+WORK = Identity(
+    version=1, code="c0de", steps=(STEP,), arrays=(Array(name="x", role="in", shape=(4,), dtype="int32"),),
+    symbols={}, draw="", call="", source="", library="",
+)  # fmt: skip
+
+
+def measured(identity: Identity | None, **facts: Any) -> Any:
+    cases = {"a-b-1-2-int32": CaseRecord(samples=(1e-6,), facts=Facts(identity=identity, **facts))}
+    return document(RunRecord(path=Path("r"), cases=cases))["cases"][0]["measured"]
+
+
+def test_a_measurement_says_how_it_was_taken_and_of_what_work() -> None:
+    made = measured(WORK, how="slope of wall time", launch_seconds=4e-6, seed=2**61 + 1)
+    assert (made["how"], made["launch_seconds"], made["seed"]) == ("slope of wall time", 4e-6, 2**61 + 1)
+    assert made["code"] == "c0de"
+    others = [
+        structs.replace(WORK, code="other"),
+        structs.replace(WORK, steps=(structs.replace(STEP, block=(64, 1, 1)),)),
+        structs.replace(WORK, draw="sha"),
+    ]
+    assert len({made["work"], *(measured(other)["work"] for other in others)}) == 4
+    renamed = structs.replace(WORK, steps=(structs.replace(STEP, names=("y",)),))
+    assert measured(renamed)["work"] == made["work"]
+    assert measured(structs.replace(WORK, library=None))["work"] == measured(None)["work"] == ""
 
 
 def test_what_was_not_checked_has_its_reasons() -> None:

@@ -23,4 +23,5 @@ def run(*, tests: str, arguments: list[str]) -> int:
     """Replace this process by pytest. Raises BadProject where no kernels are named."""
     setting = find_setting(Path.cwd())
     named = setting.module if setting.named == SETTING else ""
-    replace_process(setting.root, named, [tests, "--warpwatch-untrusted", *arguments])
+    command = ["warpwatch", "judge", tests, *arguments]
+    replace_process(setting.root, named, [tests, "--warpwatch-untrusted", *arguments], command)

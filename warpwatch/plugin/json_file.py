@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from warpwatch.plugin import judge
 from warpwatch.report.document import PYTEST_ENDS, UNFINISHED, End, document_of, encoded, unwritable
 from warpwatch.runs.files import write_whole
 from warpwatch.runs.record import BadRun, RunRecord, parse_run
@@ -58,5 +58,4 @@ def write(config: pytest.Config, path: Path, option: str, status: int, message: 
 
 
 def _write(config: pytest.Config, path: Path, record: RunRecord, end: End, message: str) -> None:
-    command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
-    write_whole(path, encoded(document_of(record, command, config.rootpath, end, message)))
+    write_whole(path, encoded(document_of(record, judge.command(config), config.rootpath, end, message)))

@@ -35,8 +35,15 @@ def replace_process(config: pytest.Config) -> NoReturn:
     """Replace this process by the second one, with the same command line."""
     from warpwatch.devices.foreign import judging  # noqa: PLC0415  # where it is asked for
 
-    words = [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *map(str, config.invocation_params.args)]
-    judging.replace_process(config.rootpath, str(config.getini(SETTING) or ""), words)
+    given = [*map(str, config.invocation_params.args)]
+    words = [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *given]
+    judging.replace_process(config.rootpath, str(config.getini(SETTING) or ""), words, ["pytest", *given])
+
+
+def command(config: pytest.Config) -> str:
+    """Return the command line of this run as the user typed it, which is not that of the second process."""
+    plugin = config.pluginmanager.get_plugin(NAME)
+    return plugin.command if plugin else shlex.join(["pytest", *map(str, config.invocation_params.args)])
 
 
 def refuse(config: pytest.Config) -> None:

@@ -26,6 +26,7 @@ from warpwatch.devices.atomic_write import replaced
 from warpwatch.devices.mismatch import WrongElements
 from warpwatch.runs.explained import Explained, Figure, RecordedCause
 from warpwatch.runs.faults import Fault, Place, merged
+from warpwatch.runs.identity import digest_of_work
 from warpwatch.runs.record import CaseRecord, Outcome, RunRecord, TestRecord
 from warpwatch.verdict.rule import Decision, Verdict
 
@@ -140,8 +141,11 @@ class Comparison(Struct, frozen=True, kw_only=True):
 class Measurement(Struct, frozen=True, kw_only=True):
     """Samples of a case in this run, in seconds, and what is recorded beside them; None or 0 where it is unknown.
 
-    ``samples``: how many. ``iqr``: the interquartile range, as pytest-benchmark computes it. ``share``: of the
-    reference's rate. ``joules``: of a launch.
+    ``samples``: how many. ``iqr``: the interquartile range, as pytest-benchmark computes it. ``how``: a time was read,
+    empty by events. ``launch_seconds``: the host's, of an empty kernel, below which there is no time by a slope.
+    ``seed``: by which inputs were drawn that differed in each launch. ``share``: of the reference's rate. ``joules``:
+    of a launch. ``code``: checksum of the machine code. ``work``: digest of all that decides the case's work, equal
+    where the same work is known to be done; empty where a part is unknown.
     """
 
     samples: int
@@ -152,6 +156,9 @@ class Measurement(Struct, frozen=True, kw_only=True):
     min: float
     max: float
     cache: str
+    how: str
+    launch_seconds: float
+    seed: int
     gflops: float
     gbs: float
     share: float | None
@@ -162,6 +169,8 @@ class Measurement(Struct, frozen=True, kw_only=True):
     shared_bytes: int
     occupancy: float | None
     grid: tuple[int, ...] | None
+    code: str
+    work: str
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -430,7 +439,8 @@ def _finite(value: float) -> float | None:
 
 def _measurement(timed: CaseRecord) -> Measurement:
     facts, samples = timed.facts, timed.samples
-    names = ("cache", "gflops", "gbs", "share", "joules", "watts", "registers", "local_bytes", "shared_bytes")
+    names = ("cache", "how", "launch_seconds", "seed", "gflops", "gbs", "share", "joules", "watts", "registers")
+    names += ("local_bytes", "shared_bytes", "occupancy", "grid")
     return Measurement(
         samples=len(samples),
         median=statistics.median(samples),
@@ -439,8 +449,8 @@ def _measurement(timed: CaseRecord) -> Measurement:
         iqr=_interquartile_range(sorted(samples)),
         min=min(samples),
         max=max(samples),
-        occupancy=facts.occupancy,
-        grid=facts.grid,
+        code=(facts.identity and facts.identity.code) or "",
+        work=digest_of_work(facts.identity),
         **{name: getattr(facts, name) for name in names},
     )
 

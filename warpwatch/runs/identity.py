@@ -6,13 +6,15 @@ no part of it. What another revision declares and what a saved run holds are che
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from warpwatch.catalogue.elements import numpy_type
 
@@ -225,6 +227,15 @@ def difference(old: Identity | None, new: Identity | None, *, same_source: bool 
     if ranges := tuple(_of_ranges(old.arrays or (), new.arrays or ())):
         changed["draw"] = (*changed.get("draw", ()), *ranges)
     return Difference(changed=changed, unknown=tuple(unknown))
+
+
+def digest_of_work(identity: Identity | None) -> str:
+    """Return a digest that is equal where two identities are, and empty where a part is unknown."""
+    if identity is None or difference(identity, identity).unknown:
+        return ""
+    steps = [structs.replace(step, names=()) for step in identity.steps or ()]
+    parts = [steps if part == "steps" else getattr(identity, part) for part in PARTS]
+    return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:32]
 
 
 def incomparable(old: Identity, new: Identity) -> str:

@@ -40,26 +40,29 @@ packages = json.loads(sys.argv[1])
 sys.path[:] = [*(path for path in sys.path if path not in packages), *packages]
 import pytest
 arguments = json.loads(sys.argv[2])
+judge = types.ModuleType("warpwatch-judge")
+judge.command = sys.argv[3]
 sys.argv[:] = ["pytest"]
-sys.exit(pytest.main(arguments, [types.ModuleType("warpwatch-judge")]))
+sys.exit(pytest.main(arguments, [judge]))
 """
 
 
-def replace_process(root: Path, named: str, arguments: Sequence[str]) -> NoReturn:
+def replace_process(root: Path, named: str, arguments: Sequence[str], command: Sequence[str]) -> NoReturn:
     """Replace this process by the one that judges.
 
     ``root``: the repository's folder. ``named``: what pytest's own setting says of its kernels. ``arguments``: for
-    pytest.
+    pytest. ``command``: as the user typed it.
     """
     words = ["-p", "warpwatch.plugin", "-o", f"addopts={shlex.join(USUAL)}", *arguments]
     words += ["-c", os.devnull, "--rootdir", str(root), "--noconftest", "--import-mode=importlib"]
     words += ["-o", f"{SETTING}={named}"]
     folders = [path for path in isolated.packages() if _is_apart(root, path)]
+    boot = [sys.executable, "-I", "-c", isolated.FIND_ENGINE + BOOT]
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(
         sys.executable,
-        [sys.executable, "-I", "-c", isolated.FIND_ENGINE + BOOT, json.dumps(folders), json.dumps(words)],
+        [*boot, *map(json.dumps, (folders, words)), shlex.join(command)],
         # Isolated Python does not read PYTHONPATH; `isolated.packages` does, for the processes that this one starts.
         _environment(root) | {"PYTHONPATH": os.pathsep.join(folders)},
     )
