@@ -49,6 +49,7 @@ WORKS = [
     (work(lambda m, n, k: -2, moved), "operations = -2: give a whole number"),
     (work(lambda m, n, k: True, moved), "operations = True: give a whole number"),
     (lambda: (2, 12), "is (2, 12): give Work(operations, bytes)"),
+    (lambda: Work(1, 2**30, "fp31"), "says pipe = 'fp31': give one of fp32, fp64, fp16, tensor fp16, "),
     (lambda shape: Work(1, shape[3]), "cannot be used: IndexError"),
     (lambda length: Work(1, length), "cannot be used: it asks for 'length'; it can be given shape, sizes"),
     (lambda *sizes: Work(1, 1), "cannot be used: it takes *sizes, which has no name: name what it needs"),

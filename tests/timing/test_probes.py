@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -11,14 +12,23 @@ import pytest
 
 from kernels import FAMILIES
 from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.launches import Capability, Work
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.worker import Worker, gpu
-from warpwatch.timing import inputs, sampling
+from warpwatch.timing import inputs, nvml, sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import InputSet, Shared
-from warpwatch.timing.probes import USUAL, _exchange, _problem, check_bandwidth, left_out
+from warpwatch.timing.probes import (
+    USUAL,
+    _exchange,
+    _problem,
+    check_bandwidth,
+    check_operations,
+    left_out,
+    remark_on_rate,
+)
 
 COPY = find_case(FAMILIES, "copy-naive-256-4096-float32")
 
@@ -53,6 +63,53 @@ def test_a_time_below_that_of_reading_the_inputs_is_not_a_result() -> None:
 )
 def test_honest_times_are_not_accused(given: Case, device: DeviceInfo, seconds: float) -> None:
     check_bandwidth(given, device, seconds)
+
+
+def product(pipe: str, dtype: str = "float32", operations: int = 2 * 4096**3) -> Case:
+    """Return a case with the operations of a matrix product, which run on a pipe."""
+    return cast("Case", SimpleNamespace(id="matmul-fast", dtype=dtype, work=Work(operations, 1, pipe)))
+
+
+def of_h100(**own: Any) -> DeviceInfo:
+    return info(**{"capability": Capability(9, 0), "multiprocessors": 132, "clock_hz": 1.98e9} | own)
+
+
+@pytest.fixture
+def _no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "clocks", lambda: SimpleNamespace(highest=1980))
+
+
+@pytest.mark.usefixtures("_no_nvml")
+@pytest.mark.parametrize(
+    ("pipe", "seconds", "said"),
+    [
+        ("fp32", 1.44e-3, "95.4 TFLOP/s of 66.9 (fp32)"),
+        ("fp32", 2.06e-3, ""),  # 66.7
+        ("tensor tf32", 250e-6, "549.8 TFLOP/s of 535.3 (tensor tf32)"),
+        ("tensor int8", 60e-6, "2,290.6 Top/s of 2,141.1 (tensor int8)"),
+        ("", 1.44e-3, ""),
+    ],
+)
+def test_a_named_pipe_limits_the_rate_of_operations(pipe: str, seconds: float, said: str) -> None:
+    given = product(pipe)
+    remark = remark_on_rate(given, of_h100(), seconds)
+    assert remark.startswith("95.4 TFLOP/s of 66.9 (fp32): on another pipe") if not pipe else remark == ""
+    if not said:
+        check_operations(given, of_h100(), seconds)
+        return
+    with pytest.raises(WrongResult, match=rf"^matmul-fast is faster than the hardware: {re.escape(said)}: "):
+        check_operations(given, of_h100(), seconds)
+
+
+@pytest.mark.usefixtures("_no_nvml")
+@pytest.mark.parametrize(
+    "device",
+    [of_h100(has_gpu_clock=False), of_h100(capability=Capability(11, 0)), of_h100(clock_hz=3e9)],
+    ids=["software", "unknown", "quicker"],
+)
+def test_operations_are_not_judged_where_the_peak_is_unknown_or_higher(device: DeviceInfo) -> None:
+    check_operations(product("fp32"), device, 1.44e-3)
+    assert remark_on_rate(product("", dtype="int32"), of_h100(), 1e-9) == ""
 
 
 @pytest.mark.parametrize(

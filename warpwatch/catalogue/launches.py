@@ -33,10 +33,15 @@ def read_capability(arch: str) -> Capability | None:
 
 @dataclass(frozen=True)
 class Work:
-    """The least work of a case: arithmetic operations, and bytes if each is moved once."""
+    """The least work of a case: arithmetic operations, and bytes if each is moved once.
+
+    ``pipe``: that all operations run on, by a name of catalogue/pipes.py. A time in which it cannot do them is then no
+    result; without a name that is a remark.
+    """
 
     operations: int
     bytes: int
+    pipe: str = ""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from warpwatch.catalogue.inputs import exact_inputs, own_inputs, random_inputs
 from warpwatch.catalogue.launches import Capability, Step, Work
 from warpwatch.catalogue.named_arguments import asked_for, call
 from warpwatch.catalogue.names import BadCase, size_name
+from warpwatch.catalogue.pipes import PIPES
 from warpwatch.catalogue.same_for import first_part, smaller_shapes
 from warpwatch.catalogue.tolerance import DotError, Rule
 from warpwatch.catalogue.variants import Variant
@@ -250,8 +251,10 @@ def _work_on(family: Family, shape: Shape, dtype: str) -> Checks:
     """
     work, arrays = case_of(family, shape, dtype).work, arrays_of(family, shape, dtype)
     yield isinstance(work, Work), f"is {work!r}: give Work(operations, bytes)"
-    for name, value in vars(work).items():
+    for name in ("operations", "bytes"):
+        value = getattr(work, name)
         yield _is_count(value, 0), f"says {name} = {value!r}: give a whole number from 0 on"
+    yield work.pipe in ("", *PIPES), f"says pipe = {work.pipe!r}: give one of {', '.join(PIPES)}, or leave it out"
     moved, done = f"says bytes = {work.bytes:,}", f"says operations = {work.operations:,}"
     held = sum(array.nbytes for array in arrays if array.is_input or array.is_result)
     yield work.bytes >= held, f"{moved}; its arrays hold {held:,}, and each is moved once at least"

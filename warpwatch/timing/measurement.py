@@ -14,9 +14,10 @@ from warpwatch.catalogue.named_arguments import call
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
-from warpwatch.devices.worker import Kernel, Worker
+from warpwatch.devices.worker import Kernel, Worker, describe_device
 from warpwatch.timing import observers, sampling
 from warpwatch.timing.inputs import SHAPES_AHEAD, shape_key, sharing_key
+from warpwatch.timing.probes import remark_on_rate
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import kernel_seconds
 
@@ -142,10 +143,14 @@ class Measured:
             self.facts |= self.kernel.worker.call(sampling.observe, asked)
 
     def finish(self, median: float) -> None:
-        """Record rates. ``median``: of the samples, in seconds."""
+        """Record rates, and a remark where one is odd. ``median``: of the samples, in seconds."""
         work, seconds = self.case.work, kernel_seconds(median, self.facts.get("overhead", 0.0))
         self.facts["gflops"] = round(work.operations / seconds / 1e9, 3)
         self.facts["gbs"] = round(work.bytes / seconds / 1e9, 3)
+        if self.kind == "host":
+            return
+        if remark := remark_on_rate(self.case, self.kernel.worker.call(describe_device), median):
+            self.facts["remarks"] = (*self.facts.get("remarks", ()), remark)
 
 
 def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:

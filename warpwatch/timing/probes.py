@@ -26,12 +26,15 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.pipes import PIPES
+from warpwatch.catalogue.pipes import USUAL as USUAL_PIPES
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import GuardedArray, in_order
 from warpwatch.devices.mismatch import RightElsewhere, WrongResult, compare_all, explain
 from warpwatch.devices.references import drawn
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
+from warpwatch.timing import nvml
 from warpwatch.timing.checks import again_on, check_sample, fingerprint, mismatches, raise_all
 from warpwatch.timing.inputs import Material, Shared, compared_rows, digests_of, seeds_of
 from warpwatch.timing.timer import GpuTimer
@@ -258,6 +261,38 @@ def _is_faster(fast: Sequence[float], slow: Sequence[float], share: float) -> bo
     """Return whether the median is below that share of the other one, and hardly a value of both overlaps."""
     is_apart = np.quantile(fast, 0.75) < np.quantile(slow, 0.25)
     return bool(is_apart) and statistics.median(fast) < share * statistics.median(slow)
+
+
+def excess(case: Case, info: DeviceInfo, seconds: float, highest: float = 0.0) -> str:
+    """Say how a time is too short for the declared operations; empty where it is not, or where nothing is known.
+
+    ``highest``: the clock of the GPU in hertz, where that is more than the driver says.
+    """
+    pipe = case.work.pipe or USUAL_PIPES.get(case.dtype, "")
+    peak = PIPES.get(pipe, {}).get(info.capability, 0) * info.multiprocessors * max(info.clock_hz, highest)
+    rate = case.work.operations / seconds
+    if not info.has_gpu_clock or not peak or rate <= peak:
+        return ""
+    return f"{rate / 1e12:,.1f} {'Top' if pipe.endswith('int8') else 'TFLOP'}/s of {peak / 1e12:,.1f} ({pipe})"
+
+
+def check_operations(case: Case, info: DeviceInfo, seconds: float) -> None:
+    """Raise WrongResult where the pipe that a case names cannot do its operations in a time."""
+    if case.work.pipe and (said := excess(case, info, seconds, 1e6 * nvml.clocks().highest)):
+        raise WrongResult(
+            f"{case.id} is faster than the hardware: {said}: the declared work is too large, the kernel skips some, or "
+            "its operations run on another pipe"
+        )
+
+
+def remark_on_rate(case: Case, info: DeviceInfo, seconds: float) -> str:
+    """Say that a time is too short for the pipe that operations of its type usually run on; empty where it is not."""
+    if case.work.pipe or not (said := excess(case, info, seconds)):
+        return ""
+    return (
+        f"{said}: on another pipe, or with fewer operations than are declared; Work(operations, bytes, pipe=...) makes "
+        "it a fault"
+    )
 
 
 def check_bandwidth(case: Case, info: DeviceInfo, seconds: float) -> None:

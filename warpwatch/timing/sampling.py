@@ -34,7 +34,7 @@ from warpwatch.timing.checks import (
     other_bits,
 )
 from warpwatch.timing.inputs import Inputs, Shared, sharing_key
-from warpwatch.timing.probes import check_bandwidth, check_exchanged, check_work, left_out
+from warpwatch.timing.probes import check_bandwidth, check_exchanged, check_operations, check_work, left_out
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
 
@@ -138,8 +138,7 @@ def finish(kind: str, seconds: float | None = None) -> Accepted:
     """
     if call := candidate_samples.current():
         candidate_samples.finish()
-        if seconds is not None and kind == "cold":
-            check_bandwidth(call.case, gpu().info, seconds)
+        check_hardware(call.case, kind, seconds)
         return ()
     shared, first = state.shared, state.loaded[0]
     if not state.launched:  # no sample was taken, which would have been checked
@@ -151,9 +150,16 @@ def finish(kind: str, seconds: float | None = None) -> Accepted:
         finish_samples()
     if not first.case.variant.on_host and not first.case.family.prints and not state.is_judged:
         check_work_of_case(kind, seconds)
-        if seconds is not None and kind == "cold":
-            check_bandwidth(first.case, gpu().info, seconds)
+        check_hardware(first.case, kind, seconds)
     return accepted_so_far()
+
+
+def check_hardware(case: Case, kind: str, seconds: float | None) -> None:
+    """Raise WrongResult where the GPU cannot do a case's work in its time."""
+    if seconds is not None:
+        check_operations(case, gpu().info, seconds)
+        if kind == "cold":
+            check_bandwidth(case, gpu().info, seconds)
 
 
 def finish_samples() -> None:
