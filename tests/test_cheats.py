@@ -67,6 +67,8 @@ FOUND_BY_TESTS = frozenset(
         "not_a_number",
         "constant",
         "zero",
+        "in_arguments",
+        "forgiven",
     }
 )
 
