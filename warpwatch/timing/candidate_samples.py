@@ -403,7 +403,8 @@ def current() -> CandidateSamples | None:
 
 def missing() -> tuple[str, ...]:
     """Return sentences on what the process of calls is not kept from."""
-    return gpu().calls.missing if isinstance(gpu().calls, Candidates) else ()
+    calls = gpu().calls
+    return calls.missing if isinstance(calls, Candidates) else ()
 
 
 def prepare(case: Case, cold: bool) -> dict[str, Any]:

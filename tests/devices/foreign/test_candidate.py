@@ -280,12 +280,12 @@ def test_inputs_are_not_seen_before_the_time_begins(project: Project, has_cgroup
 
 def scrub_slowly() -> None:
     """Take a while between new inputs and a go, in the worker."""
-    candidate_samples.timer().scrub = lambda: time.sleep(0.01)  # type: ignore[method-assign]
+    candidate_samples.timer().scrub = lambda: time.sleep(0.01)
 
 
 def scrub_slowly_without_cgroups() -> None:
     scrub_slowly()
-    confinement.make_cgroup = lambda: "not tried"  # type: ignore[assignment]
+    confinement.make_cgroup = lambda: "not tried"
 
 
 # Arithmetic
