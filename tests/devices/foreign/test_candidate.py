@@ -228,6 +228,7 @@ def test_its_end_is_one_sentence_and_nothing_is_lost(worker: Worker, project: Pr
 
 
 def test_a_child_of_it_ends_with_it(worker: Worker, project: Project) -> None:
+    assert not evaluated(worker, project, "honest")  # whose process it is: what runs from its first call on is usual
     assert "runs on after the call" in evaluated(worker, project, "forks")
     worker.call(stop)
     before = len(notes(project, "forks"))
