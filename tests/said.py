@@ -59,7 +59,8 @@ def figures(value: Any) -> Iterator[str]:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield f"{value:,}"
         for scale, digits in ((1e6, 1), (1e6, 2), (1e6, 4), (1e2, 1), (1e3, 1), (1e3, 2), (1e3, 3), (1, 1)):
-            yield f"{scale * value:,.{digits}f}"
+            for least in (-1e-9, 0.0, 1e-9):  # a half may be rounded either way
+                yield f"{scale * value + least:,.{digits}f}"
         if math.isfinite(value):
             yield f"{100 * (value - 1):+.1f}"
 

@@ -65,6 +65,8 @@ FOUND_BY_TESTS = frozenset(
         "not_a_number",
         "constant",
         "zero",
+        "in_arguments",
+        "forgiven",
     }
 )
 

@@ -52,6 +52,22 @@ def test_several_results_are_a_tuple_in_order_or_a_mapping(reference: Callable[.
     assert made["largest"].reference.tolist() == [6.0]
 
 
+class Same(np.ndarray):
+    """Array that does not differ from any other."""
+
+    def __sub__(self, other: object) -> Any:
+        return np.zeros(self.shape)
+
+    __rsub__ = __sub__
+
+
+def test_the_type_of_an_array_does_not_decide_what_it_equals() -> None:
+    for type_of in (Same, np.ma.MaskedArray):
+        right = sums(lambda x, own=type_of: x.sum(axis=1).view(own)).reference
+        assert type(right) is np.ndarray
+        assert (right - 1).tolist() == (X.sum(axis=1) - 1).tolist()
+
+
 @pytest.mark.parametrize(
     ("reference", "said"),
     [

@@ -20,6 +20,7 @@ from warpwatch.plugin.device import PROJECT as LOADED
 from warpwatch.plugin.device import WORKER
 
 TIME, BUILD = "looks at the time: what it does may depend on it", "tells builds, compilers or devices apart"
+INCLUDES = "reads another file into the build: whatever this user may read"
 CACHE = "changes what the caches keep, also for what runs afterwards"
 CUDA: list[tuple[str, list[str]]] = [
     ("__device__ int launches;", ["`launches` outlives a launch"]),
@@ -48,10 +49,14 @@ CUDA: list[tuple[str, list[str]]] = [
         [f"`SOFTCUDA_CHECKED` {BUILD}", f"`__SOFTCUDA__` {BUILD}"],
     ),
     ("__global__ void f() { if (__TIME__[7] & 1) return; }", [f"`__TIME__` {TIME}"]),
+    ('#include "/etc/shadow"\n#  include </root/x>', 2 * [f"`#include` {INCLUDES}"]),
+    ('char a[] = {\n#embed "/a"\n};', [f"`#embed` {INCLUDES}"]),
+    ('asm(".incbin \\"/etc/shadow\\"");', [f"`incbin` {INCLUDES}"]),
     ("__global__ void f() { child<<<1, 1>>>(); }", ["`<<<` launches a kernel from a kernel"]),
     ("__global__ void f() { cudaGraphLaunch(g, s); }", ["`cudaGraphLaunch` launches a kernel from a kernel"]),
 ]
 HONEST_CUDA = [
+    '#include "../csrc/a.cuh"\n#include <cuda/barrier>\n__device__ int embed(int include) { return include / 2; }',
     "// __device__ int launches;\n/* clock64() */ __device__ float f(float x) { return x; }",
     'const char* text = "__device__ int n; clock64()"; auto raw = R"x(__managed__ int a; " )x";',
     "__device__ constexpr int size = 4; __device__ const float table[] = {1, 2}; __constant__ float weights[9];",

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,27 @@ def kernel(name: str, arguments: str = "y x n:int64") -> ww.Variant:
         entry=name,
         configurations=((BLOCK,),),
         grid=lambda n: ww.blocks(n, BLOCK)[0],
-        arguments="y x kept n:int64" if name == "in_scratch" else arguments,
+        arguments=with_result if name == "in_arguments" else "y x kept n:int64" if name == "in_scratch" else arguments,
         scratch=kept if name == "in_scratch" else None,
     )
+
+
+class Lenient(np.ndarray):
+    """Array that does not differ from any other."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **more: Any) -> Any:
+        plain = [each.view(np.ndarray) if isinstance(each, Lenient) else each for each in given]
+        result = getattr(ufunc, method)(*plain, **more)
+        return np.zeros_like(result) if ufunc in (np.subtract, np.not_equal, np.greater) else result
+
+
+def with_result(at: Mapping[str, int], n: int) -> tuple[np.generic, ...]:
+    """Compute the result while the arguments are worked out, and pass it."""
+    x, kept = np.empty(n, np.int32), at["x"]
+    with contextlib.suppress(RuntimeError, OSError):  # where it is called to be checked, there are no arrays
+        calls.driver("cuMemcpyDtoH_v2", calls.HANDLE(x.ctypes.data), calls.ADDRESS(at["x"]), calls.SIZE(x.nbytes))
+        kept = calls.upload(window(x))
+    return np.uint64(at["y"]), np.uint64(kept), np.int64(n)
 
 
 def shapes(family: str) -> tuple[tuple[int], ...]:
@@ -83,13 +102,13 @@ def always_the_same(n: int) -> dict[str, Array]:
     return {"x": (np.arange(n) % 7 - 3).astype(np.int32)}
 
 
-def means(name: str, tolerance: Relative) -> ww.Family:
+def means(name: str, tolerance: Relative, reference: Callable[..., Any] = mean) -> ww.Family:
     """Declare a family of float32 means; its tolerance decides what is accepted."""
     return ww.Family(
         name,
         sizes=("n",),
         arrays=lambda n: {"x": ww.In(n, "float32", low=0, high=1), "y": ww.Out(n, "float32")},
-        reference=mean,
+        reference=reference,
         tolerance=tolerance,
         tests=TESTS,
         benchmarks=shapes("mean"),
@@ -129,6 +148,7 @@ CHEATING = (
     means("mean", ww.relative(1e-5)),
     means("loose", ww.relative(0.9)),
     means("around_zero", ww.relative(1e-3, absolute=2)),
+    means("lenient", ww.relative(1e-5), lambda x: mean(x).view(Lenient)),
     SUMMED,
     TURNED,
 )

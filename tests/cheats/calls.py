@@ -14,6 +14,7 @@ import functools
 import gc
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -190,6 +191,50 @@ def in_a_thread(x: DeviceArray, y: DeviceArray) -> Queue:
         turn(x.address, y.address, x.nbytes, own_stream())
 
     return lambda: threading.Thread(target=work).start()
+
+
+watched: list[Callable[[], None]] = []  # look at the inputs of a call that is prepared
+
+
+def between_goes(x: DeviceArray, y: DeviceArray, stream: int) -> Queue:
+    """Do the work as soon as new inputs are there, before a call is asked for, and copy its result."""
+    kept, known = allocate(x.nbytes), [b"", b""]  # values that were seen last, and those of the result
+
+    def look() -> None:
+        before, known[0] = known[0], _values(x)
+        if known[0] == before != known[1]:  # they are written whole
+            turn(x.address, kept, x.nbytes, own_stream())
+            driver("cuStreamSynchronize", HANDLE(own_stream()))
+            known[1] = before
+
+    def queue() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 5e-3)
+        if _values(x) == known[1]:
+            copy(y.address, kept, x.nbytes, stream)
+        else:
+            turn(x.address, y.address, x.nbytes, stream)
+
+    def look_at_all(*_: object) -> None:
+        for each in watched:
+            each()
+        signal.setitimer(signal.ITIMER_REAL, 3e-4)
+
+    watched.append(look)
+    signal.signal(signal.SIGALRM, look_at_all)
+    look_at_all()
+    return queue
+
+
+def on_the_host(x: DeviceArray, y: DeviceArray, stream: int) -> Queue:
+    """Do the work in NumPy while the stream is held, and queue a copy of its result."""
+    given, turned = np.empty((2, *x.shape), np.int32)
+
+    def queue() -> None:
+        driver("cuMemcpyDtoH_v2", HANDLE(given.ctypes.data), ADDRESS(x.address), SIZE(x.nbytes))
+        turned[:] = given[::-1]
+        driver("cuMemcpyHtoDAsync_v2", ADDRESS(y.address), HANDLE(turned.ctypes.data), SIZE(x.nbytes), HANDLE(stream))
+
+    return queue
 
 
 def unless_held(x: DeviceArray, y: DeviceArray, stream: int) -> Queue:

@@ -28,7 +28,10 @@ STALE = (NOT_WRITTEN, *KEPT)  # nothing is computed
 GAIN, GAIN_ON_GPU = 0.4, 0.8  # shares of the time of the work, below which a figure is not that of the work
 # Shapes that are timed: for the software device, and for a GPU.
 ROWS = (4000, 500_000)
-SIZES = {"turned": (2000, 8000), **dict.fromkeys(("window", "mean", "summed", "fixed", "loose", "around_zero"), ROWS)}
+SIZES = {
+    "turned": (2000, 8000),
+    **dict.fromkeys(("window", "mean", "summed", "fixed", "loose", "around_zero", "lenient"), ROWS),
+}
 INTEGERS = ("window", "summed", "fixed", "turned")
 ODD_FAMILIES = ("fixed", "loose", "around_zero")  # declarations that are refused
 
@@ -99,6 +102,8 @@ KERNELS = (
     Cheat("constant", (TOO_LOOSE,), family="loose"),
     Cheat("zero", (TOO_LOOSE,), family="around_zero"),
     Cheat("knows_sums", (UNSEEN, WRONG), family="summed"),
+    Cheat("in_arguments", (OTHER_INPUTS, UNSEEN, WRONG)),
+    Cheat("forgiven", (WRONG,), family="lenient"),
     Cheat("knows_its_inputs", ("seed", "draw"), family="fixed", untrusted=True),
 )
 AT_ONCE = "the software device runs at once what is queued, on whatever stream"
@@ -113,6 +118,8 @@ CALLS = (
     Cheat("in_private", (ELSEWHERE, EARLY, PREPARE, *KEPT), family="turned", on_gpu=AT_ONCE),
     Cheat("in_a_thread", ("thread", AFTER_ITS_END, ELSEWHERE, *STALE), family="turned"),
     Cheat("unless_held", STALE, family="turned"),
+    Cheat("on_the_host", (STREAMS_RACE, ELSEWHERE, EARLY), family="turned"),
+    Cheat("between_goes", KEPT, family="turned", untrusted=True, may_work=True),
     Cheat("spoils_input", (CHANGED, WRONG), family="turned"),
     Cheat("knows_the_seed", (STREAMS_RACE, ELSEWHERE, *KEPT), family="turned"),
     Cheat("reads_reference", (WRONG, STREAMS_RACE, *KEPT), family="turned", untrusted=True),

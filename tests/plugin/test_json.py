@@ -207,6 +207,7 @@ def test_a_case_says_which_probe_is_left_out_and_the_run_counts_them(tmp_path: P
     )
     why = "all samples had the same inputs, and no launch was on inputs that no sample had, because `draw` chooses"
     assert f"\ntwice-plain-256-1000-float32 and 1 more: {why}" in done.stdout
+    assert [note for note in document["notes"] if note.startswith(f"twice-plain-256-1000-float32 and 1 more: {why}")]
     assert [len(case["remarks"]) for case in document["cases"]] == [1, 1]
     assert all(case["remarks"][0].startswith(why) for case in document["cases"])
 

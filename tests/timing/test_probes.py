@@ -17,7 +17,7 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.worker import Worker, gpu
-from warpwatch.timing import inputs, nvml, sampling
+from warpwatch.timing import inputs, nvml, probes, sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import InputSet, Shared
 from warpwatch.timing.probes import (
@@ -26,6 +26,7 @@ from warpwatch.timing.probes import (
     _problem,
     check_bandwidth,
     check_operations,
+    check_work,
     left_out,
     remark_on_rate,
 )
@@ -127,6 +128,33 @@ def test_operations_are_not_judged_where_the_peak_is_unknown_or_higher(device: D
 def test_a_way_that_differs_clearly_is_a_fault(way: str, seconds: list[float], said: str) -> None:
     problem = _problem({USUAL: [10.0, 10.2, 10.1, 10.3], way: seconds}, 0.8)
     assert problem.startswith(said) if said else not problem
+
+
+@pytest.mark.parametrize(
+    ("usual", "seconds", "has_gpu_clock", "said"),
+    [
+        (1e-5, {USUAL: [1e-5, *[9e-5] * 9], "unseen": [9e-5] * 10}, True, "takes 9 times as long since it had inputs"),
+        (1e-5, {USUAL: [1e-5, *[9e-5] * 9], "unseen": [9e-5] * 10}, False, ""),
+        (1e-5, {USUAL: [1e-5] * 10, "unseen": [1.1e-5] * 10}, True, ""),
+        (1e-5, {USUAL: [1e-5, 9e-5, *[1e-5] * 8], "unseen": [1e-5] * 10}, True, ""),  # one that was interrupted
+        (2e-3, {USUAL: [9e-3] * 10, "again": [2e-3] + [9e-3] * 10, "unseen": [9e-3] * 11}, True, "takes 4.5 times as"),
+    ],
+)
+def test_a_kernel_that_stops_keeping_results_when_it_is_probed_is_found(
+    monkeypatch: pytest.MonkeyPatch, usual: float, seconds: dict[str, list[float]], has_gpu_clock: bool, said: str
+) -> None:
+    launches: dict[str, Any] = {name: iter(times) for name, times in seconds.items()}
+    ways = {name: (lambda own=own: next(own)) for name, own in launches.items()}
+    monkeypatch.setattr(probes, "_ways", lambda *_, **__: ways)
+    monkeypatch.setattr(probes, "check_sample", lambda *_: 1)
+    monkeypatch.setattr(probes, "gpu", lambda: SimpleNamespace(info=info(has_gpu_clock=has_gpu_clock)))
+    copy: Any = SimpleNamespace(case=COPY, start=None, restore=None)
+    timer: Any = SimpleNamespace(sample=lambda *_: next(launches["again"]))
+    if not said:
+        check_work([copy], cast("Any", None), timer, usual, copy)
+        return
+    with pytest.raises(WrongResult, match=f"{COPY.id} {said}"):
+        check_work([copy], cast("Any", None), timer, usual, copy)
 
 
 @pytest.mark.parametrize(("digests", "known"), [([(7,), (7,)], True), ([(8,), (7,)], False)])

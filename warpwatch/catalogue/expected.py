@@ -81,7 +81,12 @@ def _named(case: Case, returned: Any) -> dict[str, Any]:
         returned = dict(zip(names, returned, strict=False))
     if not right:
         raise BadCase(f"{case.id}: the reference returns {have or 'nothing'}; the results are {', '.join(names)}")
-    return {name: returned[name] for name in names}
+    return {name: _plain(returned[name]) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    """Return an array as NumPy's own type, since another one decides what it equals; other values as they are."""
+    return np.asarray(value) if isinstance(value, np.ndarray) else value
 
 
 def rule_of(case: Case, name: str) -> Rule:

@@ -49,6 +49,7 @@ ATTRIBUTES = frozenset({"alignas", "__align__", "__attribute__", "__launch_bound
 TIME = "looks at the time: what it does may depend on it"
 BUILD = "tells builds, compilers or devices apart"
 CACHE = "changes what the caches keep, also for what runs afterwards"
+INCLUDES = "reads another file into the build: whatever this user may read"
 CHILD = "launches a kernel from a kernel"
 WORDS: Mapping[str, str] = {
     **dict.fromkeys(("clock", "clock64", "globaltimer", "__nanosleep", "nanosleep"), TIME),
@@ -57,6 +58,7 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("__has_feature", "__has_include", "__BASE_FILE__"), BUILD),
     **dict.fromkeys(("cudaAccessPolicyWindow", "accessPolicyWindow", "access_property", "annotated_ptr"), CACHE),
     **dict.fromkeys(("createpolicy", "prefetch", "prefetchu", "discard", "applypriority", "__builtin_prefetch"), CACHE),
+    "incbin": INCLUDES,
     **dict.fromkeys(("cudaLaunchDevice", "cudaGetParameterBuffer", "cudaStreamFireAndForget"), CHILD),
     **dict.fromkeys(("cudaStreamTailLaunch", "cudaGraphLaunch", "cudaLaunchKernel"), CHILD),
 }
@@ -179,12 +181,18 @@ class _Cuda:
             why = BUILD if token.text.startswith("SOFTCUDA_") else WORDS.get(token.text)
             if why and (token.text not in CALLED or self._is_called(i)):
                 yield Remark(token.line, f"`{token.text}` {why}")
+            elif token.text in ("include", "embed") and self._texts[i - 1] == "#" and self._is_whole_path(i + 1):
+                yield Remark(token.line, f"`#{token.text}` {INCLUDES}")
             elif token.text in ASM:
                 opening = next((j for j in range(i, min(i + 4, len(self.tokens))) if self._texts[j] == "("), i)
                 for each in self.tokens[opening : min(self._end_of(opening), opening + LONGEST)]:
                     for word in PTX_WORD.findall(each.text) if '"' in each.text else ():
                         if why := WORDS.get(word.lstrip("%")):
                             yield Remark(each.line, f"`{word}` {why}")
+
+    def _is_whole_path(self, i: int) -> bool:
+        """Tell whether a file is named by its path from the root on."""
+        return self._texts[i].startswith('"/') or self._texts[i : i + 2] == ["<", "/"]
 
     def _is_called(self, i: int) -> bool:
         """Tell whether a name is called, and is not a member's or that of a function that is declared here."""

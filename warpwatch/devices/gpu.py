@@ -32,15 +32,7 @@ from warpwatch.devices.compile.compiler import NoCompiler, Target, compile_file,
 from warpwatch.devices.compile.symbols import demangled, missing_entry
 from warpwatch.devices.gpus import asked
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, Limits
-from warpwatch.devices.machine import (
-    LATE,
-    DeviceError,
-    Function,
-    GuardedArray,
-    Resources,
-    pack,
-    poison_of,
-)
+from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, pack, poison_of
 from warpwatch.devices.mismatch import WrongResult
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs

@@ -104,7 +104,7 @@ class Ending:
             "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
             "energies": comparison.energy,
             "past": comparison.past,
-            "notes": [*(comparison.describe() if comparison.active else ()), *untrusted],
+            "notes": [*(comparison.describe() if comparison.active else ()), *untrusted, *self.remarks()],
             "alarm": comparison.alarm,
             "missing": run.missing,
         }
@@ -145,7 +145,7 @@ class Ending:
         facts, report = Benchmarks(self._config).facts, "--benchmark-columns=median"
         if thrown := sum(each.get("hold_timeouts", 0) for _, each in facts):
             lines.append(f"{thrown} samples were thrown away and taken again, because the hold ran into its limit")
-        lines += _remarks(facts)
+        lines += self.remarks()
         if comparison.active:
             lines += comparison.describe()
             lines += self._verdicts() if run.concluded else ["interrupted: no case has a verdict"]
@@ -165,6 +165,10 @@ class Ending:
         if slug and self._has_clock and not run.asked.option and not run_files(run.project.baselines / slug):
             lines.append(f"there is no baseline for {slug} yet; `{RECORD}` makes one")
         return lines
+
+    def remarks(self) -> list[str]:
+        """Return a line for each remark on cases, which counts them."""
+        return _remarks(Benchmarks(self._config).facts)
 
     @property
     def _has_clock(self) -> bool:

@@ -99,7 +99,8 @@ def note_confinement(worker: Worker) -> None:
     from warpwatch.timing.candidate_samples import missing  # noqa: PLC0415  # imports what opens a device
 
     if worker.settings.untrusted and worker.child:  # else it died, and the test says so
-        getattr(worker.project, "others", set()).update(worker.call(missing))
+        others: set[str] = getattr(worker.project, "others", set())
+        others.update(worker.call(missing))
 
 
 def notes(worker: Worker, device: object) -> list[str]:

@@ -442,8 +442,10 @@ def _finite(value: float) -> float | None:
 
 def _measurement(timed: CaseRecord) -> Measurement:
     facts, samples = timed.facts, timed.samples
-    names = ("cache", "how", "launch_seconds", "seed", "gflops", "gbs", "share", "joules", "watts", "registers")
-    names += ("local_bytes", "shared_bytes", "occupancy", "grid")
+    names = [
+        *("cache", "how", "launch_seconds", "seed", "gflops", "gbs", "share", "joules", "watts"),
+        *("registers", "local_bytes", "shared_bytes", "occupancy", "grid"),
+    ]
     return Measurement(
         samples=len(samples),
         median=statistics.median(samples),

@@ -1,11 +1,11 @@
 """Times calls that are not trusted: by this process's own clock, with fresh inputs in every launch.
 
 A sample is the slope of wall time over the number of launches. The call runs on 1, 2, 4 and 8 sets of arrays, in a
-random order, in its process (devices/foreign/candidate.py). Just before each go this process writes inputs that were
-never there before, poisons the results, and replaces what L2 holds; so each launch finds its inputs in memory. Then it
-tells the process to go, and the time ends when it has itself read digests of pieces of all results, chosen at random.
-What every go costs, however many launches it has, is no part of a slope, and nothing is gained by saying "done" too
-early: what is digested later must be the same.
+random order, in its process (devices/foreign/candidate.py). Before each go that process is stopped, while this one
+writes inputs that were never there before, poisons the results, and replaces what L2 holds; so each launch finds its
+inputs in memory. Then it tells the process to go, and the time ends when it has itself read digests of pieces of all
+results, chosen at random. What every go costs, however many launches it has, is no part of a slope, and nothing is
+gained by saying "done" too early: what is digested later must be the same.
 
 A slope cannot be shorter than the host takes to launch. Where it is no longer than that of an empty kernel, which this
 process launches from Python in the same way, the case gets no figure.
@@ -248,6 +248,7 @@ class CandidateSamples:
 
     def _go(self, count: int, certain: bool) -> float:
         second, sets = bool(self._rng.getrandbits(1)), self._sets[:count]
+        self._candidates.pause()
         for each in sets:
             self._refresh(each, second)
         for each, known in zip(sets, self._digests_of_inputs(sets), strict=True):
@@ -292,6 +293,8 @@ class CandidateSamples:
     def _prove(self, each: Set, is_known: bool) -> None:
         """Compare the results of a set with the reference. ``is_known``: they are those of a launch before."""
         begin, case = time.perf_counter(), self.case
+        self._candidates.pause()  # what is read now cannot be another result than was digested
+        self._check_that_it_is_done()
         inputs, rows = self._fresh.host(each.recipe), self._rows()
         right = expected(case, inputs, ALL_ROWS if rows is None else rows)
         if not self._proved and rows is None and (nothing := nothing_shown(case, [Draw(inputs=inputs, right=right)])):
@@ -300,7 +303,6 @@ class CandidateSamples:
         notes = ["inputs    the result is that of the inputs of an earlier launch"] if is_known else []
         command = f'pytest "bench::bench_kernel[{case.id}]" --untrusted'
         if wrong := compare_all(results, right, rows):
-            self._check_that_it_is_done()
             raise WrongResult(
                 "\n".join(explain(case, name, mismatch, command, notes=notes) for name, mismatch in wrong.items())
             )
@@ -401,7 +403,8 @@ def current() -> CandidateSamples | None:
 
 def missing() -> tuple[str, ...]:
     """Return sentences on what the process of calls is not kept from."""
-    return gpu().calls.missing if isinstance(gpu().calls, Candidates) else ()
+    calls = gpu().calls
+    return calls.missing if isinstance(calls, Candidates) else ()
 
 
 def prepare(case: Case, cold: bool) -> dict[str, Any]:

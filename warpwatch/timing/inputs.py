@@ -220,11 +220,11 @@ class Shared:
 
         ``make``: called for both once it is known that there is memory for them.
         """
-        count, sets = _copies(machine, case), sets_in(machine, case)
-        host_memory.require(case, host_bytes(machine, case, sets))
+        count, wanted = _copies(machine, case), sets_in(machine, case)
+        host_memory.require(case, host_bytes(machine, case, wanted))
         require_memory(machine, case)
-        rows, made = compared_rows(case), make(case, reference, sets)
-        prepared = [each for each in made if not each.is_unseen][:sets]
+        rows, made = compared_rows(case), make(case, reference, wanted)
+        prepared = [each for each in made if not each.is_unseen][:wanted]
         draws = [Draw(inputs=each.inputs, right=each.right) for each in prepared if each.right and rows is None]
         if draws and (nothing := nothing_shown(case, draws)):
             raise WrongResult(f"{case.id}: {nothing}")

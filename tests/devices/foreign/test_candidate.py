@@ -8,7 +8,9 @@ import secrets
 import shutil
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from tests.written import compile_written
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.project import Project, load_project
 from warpwatch.devices import driver_calls
-from warpwatch.devices.foreign import candidate
+from warpwatch.devices.foreign import candidate, confinement
 from warpwatch.devices.foreign.secret_random import SecretRandom
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import evaluate_case
@@ -227,6 +229,7 @@ def test_its_end_is_one_sentence_and_nothing_is_lost(worker: Worker, project: Pr
 
 
 def test_a_child_of_it_ends_with_it(worker: Worker, project: Project) -> None:
+    assert not evaluated(worker, project, "honest")  # whose process it is: what runs from its first call on is usual
     assert "runs on after the call" in evaluated(worker, project, "forks")
     worker.call(stop)
     before = len(notes(project, "forks"))
@@ -261,6 +264,30 @@ def test_a_gpu_that_no_second_process_may_open_is_an_error_that_says_what_helps(
     with pytest.raises(DeviceError, match="on the same GPU, which nvidia-smi -c DEFAULT allows"):
         candidates.prepare(case_of(project, "honest"), [])
     candidates.stop()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("has_cgroup", [True, False])
+def test_inputs_are_not_seen_before_the_time_begins(project: Project, has_cgroup: bool) -> None:
+    worker = started(project, scrub_slowly if has_cgroup else scrub_slowly_without_cgroups)
+    before = len(notes(project, "peeks"))
+    try:
+        with suppress(NoFigure):
+            timed(worker, project, "peeks")
+    finally:
+        worker.stop()
+    times = sorted(Counter(notes(project, "peeks")[before:]).values())
+    assert times[3 * len(times) // 4] <= 4  # of 10: where it goes on, before it reads the question
+
+
+def scrub_slowly() -> None:
+    """Take a while between new inputs and a go, in the worker."""
+    candidate_samples.timer().scrub = lambda: time.sleep(0.01)
+
+
+def scrub_slowly_without_cgroups() -> None:
+    scrub_slowly()
+    confinement.make_cgroup = lambda: "not tried"
 
 
 # Arithmetic

@@ -77,6 +77,7 @@ class Candidates:
         self._outside: Outside | None = None  # what it ran after its first call
         self._variant: object = None  # whose calls the process has imported
         self._has_memory = False
+        self._is_paused = False
         self.idle_seconds = 0.0  # of a go without a launch, before the process has imported what is not trusted
         self._mirrors: list[Mirror] = []
         self._allocated: set[int] = set()
@@ -110,6 +111,20 @@ class Candidates:
             raise DeviceError(f"{error}: {CLOSED}, which {cure}") from None
         self._ask(PREPARE_SECONDS, "prepare", case.id)
 
+    def pause(self) -> None:
+        """Stop the process and all that it started until the next question: what is written now is not seen before.
+
+        Otherwise a thread, or a handler of a signal, might do the work on new inputs before its time begins.
+        """
+        if self._conversation.is_running and not self._is_paused:
+            self._confined.pause()
+            self._is_paused = True
+
+    def _resume(self) -> None:
+        if self._conversation.is_running and self._is_paused:
+            self._confined.resume()
+        self._is_paused = False
+
     def go(self, count: int) -> float:
         """Let the call run on the first ``count`` sets; return the seconds until the process says that it is done.
 
@@ -125,6 +140,7 @@ class Candidates:
         """Say what the process has changed, left running or left open; empty where that is nothing."""
         if not self._outside or not self._conversation.is_running:
             return ""
+        self._resume()
         inside = self._conversation.ask(self._settings.launch_timeout + GO_SECONDS, "look").found
         return "; ".join(_shown(sentence) for sentence in (*inside[:MOST], *self._outside.changes()))
 
@@ -141,13 +157,14 @@ class Candidates:
         """Let the process forget the prepared case and its arrays, before their memory is freed."""
         if self._has_memory and self._conversation.is_running:
             with suppress(DeviceError):  # then it has been ended
-                self._conversation.ask(self._settings.launch_timeout + GO_SECONDS, "close")
+                self._ask(self._settings.launch_timeout + GO_SECONDS, "close")
         self._has_memory = False
 
     def stop(self) -> None:
         """End the process."""
         self._conversation.stop()
         self._variant, self._has_memory, self._outside = None, False, None
+        self._is_paused = False
 
     def leave(self) -> None:
         """End the process, and free all memory that it had."""
@@ -169,11 +186,16 @@ class Candidates:
         except DeviceError as error:
             cure = "which nvidia-smi -c DEFAULT allows where the compute mode is exclusive"
             raise DeviceError(f"{error}: {CLOSED}, {cure}") from None
-        self.idle_seconds = statistics.median(self.go(0) for _ in range(IDLE_GOES))
+        self.idle_seconds = statistics.median(self._idle_go() for _ in range(IDLE_GOES))
         self._ask(PREPARE_SECONDS, "load")
         self._variant = key
 
+    def _idle_go(self) -> float:
+        self.pause()
+        return self.go(0)
+
     def _ask(self, limit: float, name: str, *arguments: object) -> None:
+        self._resume()
         self._conversation.ask(limit, name, *arguments)
 
     # Calls in the place of kernels

@@ -345,10 +345,11 @@ def processes_below(top: int) -> list[int]:
     return found
 
 
-def kill(processes: Iterable[int]) -> None:
+def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to processes, of which some may have ended."""
     for each in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(each, signal.SIGKILL)
+            os.kill(each, number)
 
 
 def wait_for(child: int, is_wanted: Callable[[], bool]) -> int:
@@ -409,10 +410,10 @@ def run_in_namespace(plan: Plan, means: Means) -> NoReturn:
     close_all_but(ended)
     status = wait_for(child, lambda: os.getppid() == plan.parent)
     if PID not in means.missing:
-        kill([child])
+        signal_all([child], signal.SIGKILL)
         status = struct.unpack("=i", told)[0] if len(told := os.read(ended, 4)) == 4 else status
     while PID in means.missing and (left := processes_below(os.getpid())):
-        kill(left)
+        signal_all(left, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(-1, 0)
     leave_as(status)
