@@ -233,6 +233,8 @@ class Reader:
             return
         inside = self.tokens[opened + 1 : opened + 4]
         if inside[0] in ("*", "&") or inside[1:] == ["::", "*"]:
+            if self.declared[-1:] == [opened - 1]:  # a type, and not a name
+                self.declared.pop()
             self.declared += [place for place in range(opened + 1, close) if self.tokens[place].isidentifier()]
             self.value = True
         elif opened > self.first:
