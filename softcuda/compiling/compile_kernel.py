@@ -29,10 +29,9 @@ import outputs
 import ptx
 import slices
 import version
+from messages import BadKernel
 
 SOFTCUDA = Path(__file__).resolve().parents[1]
-# A path with these characters cannot stand in #include: headers are searched for there.
-NAMEABLE = not {'"', "\n"} & set(str(SOFTCUDA))
 IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 
 # -gdwarf-4, because addr2line of binutils 2.40 mixes up the files of version 5. -fstack-clash-protection, so that a
@@ -127,6 +126,7 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
             image = shared.read_bytes()
     except (BadKernel, host_code.NotHere) as error:
         sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
+        sys.stderr.write(headers.notes(host.missing))
         return 1
     try:
         if options["names"]:
@@ -148,7 +148,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     unit, preprocessed, target, dump, inlined = (folder / f"kernel.{end}" for end in ends)
     flags = flags_of(folder, source, unit, options)
     reading = flags + (SAYING if options["verbose"] else [])
-    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options, reading)
+    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options, reading, host)
     asked = instances.name_expressions(options["expressions"])
     text, brought = read([]) + asked, []
     dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"]
@@ -183,42 +183,43 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
 
 def flags_of(folder: Path, source: Path, unit: Path, options: dict) -> list[str]:
     """Return the flags of g++ for a source that is compiled in a folder as ``unit``, with or without checks."""
-    includes = [option for option in options["pass"] if option.startswith("-I")]
+    folders = [option for option in options["pass"] if option.startswith("-I")]
+    includes = [option for option in folders if not headers.is_torchs(Path(option[2:]))]
     beside = source.parent.resolve()  # where nvcc looks first
     return [*FLAGS, f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
-             f"-I{beside}", f"-idirafter{folder}/host", f"-fdebug-prefix-map={Path.cwd()}=.",
+             f"-I{beside}", f"-idirafter{folder}/{headers.FOLDER}", f"-fdebug-prefix-map={Path.cwd()}=.",
              f"-fdebug-prefix-map={unit}={source}",
              f"-fdebug-prefix-map={SOFTCUDA}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
 
 
 def preprocessed_text(
-    unit: Path, preprocessed: Path, written: str, source: Path, options: dict, flags: list[str], brought: list[str]
+    unit: Path,
+    preprocessed: Path,
+    written: str,
+    source: Path,
+    options: dict,
+    flags: list[str],
+    host: host_code.Host,
+    brought: list[str],
 ) -> str:
     """Return a source behind the dialect and the headers of device functions that it needs, preprocessed.
 
-    ``brought``: further headers of the standard library's and of Thrust's.
+    ``brought``: further headers of the standard library's and of Thrust's. Raises BadKernel.
     """
+
+    def preprocess(*more: str) -> str:
+        gxx("-E", *flags, *more, str(unit), "-o", str(preprocessed))
+        return preprocessed.read_text(errors="surrogateescape")
+
+    stand_ins = headers.StandIns(folder=unit.parent / headers.FOLDER, missing=host.missing)
     chosen = headers.chosen(written)
     while True:
         unit.write_text(translation_unit(written, source, options, chosen, brought), errors="surrogateescape")
-        preprocess(unit, preprocessed, written, flags)
-        text = preprocessed.read_text(errors="surrogateescape")
+        text = stand_ins.preprocessed(preprocess, written, source)
         more = headers.chosen(text[text.index(f'# 1 "{source}"') :])
         if set(more) <= set(chosen):
             return text
         chosen = more  # the source's own headers name more than itself
-
-
-def preprocess(unit: Path, preprocessed: Path, text: str, flags: list[str]) -> None:
-    """Let g++ preprocess a unit, with headers of host code where it asks for some. Raises BadKernel."""
-    folder = unit.with_name("host")
-    headers.write_for(text, folder)
-    while True:
-        try:
-            return gxx("-E", *flags, str(unit), "-o", str(preprocessed))
-        except BadKernel as error:
-            if not headers.write_for(str(error), folder):
-                raise
 
 
 def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Host) -> str:
@@ -239,10 +240,6 @@ def kernels_own_path(path: str) -> str:
     if absolute.startswith((f"{SOFTCUDA}/", "/usr/")) or path.startswith("<"):
         return ""
     return absolute.removeprefix(f"{Path.cwd()}/") if os.path.isabs(path) else path.removeprefix("./")
-
-
-class BadKernel(Exception):
-    """Raised when g++ refuses a kernel; the message is its own."""
 
 
 def gxx(*arguments: str) -> None:
@@ -275,7 +272,7 @@ def translation_unit(text: str, source: Path, options: dict, chosen: list[str], 
     whole path: the kernel's own may have the same names. Only the dialect sees a macro of the build with checks:
     the text of the kernel is the same in both builds.
     """
-    folder = f"{SOFTCUDA}/include/" if NAMEABLE else ""
+    folder = f"{SOFTCUDA}/include/" if headers.NAMEABLE else ""
     own = (f'#include "{folder}{name}"' for name in ("softcuda/cuda_dialect.h", *chosen))
     includes = "\n".join([*own, *(f"#include <{name}>" for name in brought)])
     if options["checks"]:

@@ -181,16 +181,17 @@ def kernel_at(text: str, begin: int) -> Kernel | None:
     bounds = []
     for match in re.finditer(r"__launch_bounds__\s*\(", text[before:begin]):
         bounds.append((before + match.start(), closing(text, before + match.end()) + 1))
-    position = begin
+    position, depth = begin, 0
     while True:
         bracket = text.find("(", position)
         if bracket < 0 or re.search(r"[;{}]", text[position:bracket]):
             return None
         end = closing(text, bracket + 1)
         qualifier = QUALIFIER.search(text, position, bracket)
-        if not qualifier:
+        depth += text.count("<", position, bracket) - text.count(">", position, bracket)  # within a type's arguments
+        if not qualifier and not depth:
             break
-        if qualifier[1] == "__launch_bounds__":
+        if qualifier and qualifier[1] == "__launch_bounds__":
             bounds.append((qualifier.start(), end + 1))
         position = end + 1
     name = NAME.search(text, position, bracket)

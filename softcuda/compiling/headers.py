@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from messages import BadKernel
 
 # A header, and what the names look like that are in it.
 NAMES = {
@@ -31,6 +37,7 @@ NAMES = {
 # CUDA's headers of cuBLAS include these, and so does the stand-in for them where it matters: it has the word.
 BROUGHT = {"cuda_fp16.h": r"(?:__)?half2?", "cuda_bf16.h": r"(?:__)?nv_bfloat16\w*"}
 BRINGS = "softcuda_brings_narrow_floats"
+NARROW = ["#ifndef __SOFTCUDA__", *(f"#include <{name}>" for name in BROUGHT), "#endif"]
 
 
 def chosen(text: str) -> list[str]:
@@ -108,20 +115,133 @@ PARTS = {"async.h": "/memcpy_async", "memory.h": "/memcpy_async", "reduce.h": "/
          "driver_abi.h": ""}  # fmt: skip
 # Libraries whose headers lie in a folder of that name.
 SPACES = {"thrust": "namespace thrust { }", "cub": "namespace cub { }"}
+# Headers of PyTorch, and what of ours has what kernels use of them: types.h, but for these.
+TORCH = ("torch/", "ATen/", "c10/", "caffe2/", "THC/", "TH/")
+TORCH_PARTS = {r".*(?:Atomic|KernelUtils).*": "atomics.h", r".*DeviceUtils\.cuh": "warps.h"}
+PYTHON = ("pybind11/", "Python.h")
+SOFTCUDA = Path(__file__).resolve().parents[1]
+# A path with these characters cannot stand in #include: headers are searched for there.
+NAMEABLE = not {'"', "\n"} & set(str(SOFTCUDA))
+FOLDER = "host/beside/a/kernel"  # so deep that "../common/header.h" stays in the folder of the compilation
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
-MISSING = re.compile(r"fatal error: (\S+): No such file or directory")
+MISSING = re.compile(r"^(\S.*): fatal error: (\S+): No such file or directory", re.MULTILINE)
+TOOLKIT = re.compile(r'^# 1 "(.*/)cuda_runtime\.h"', re.MULTILINE)
+# What -dU says: where a file begins or goes on, and macros that are asked for and not defined.
+ASKED = re.compile(r'^(?:# (?P<line>\d+) "(?P<file>.*)"(?P<flags>[ \d]*)|#undef (?P<macro>\w+))$', re.MULTILINE)
+UNDEFINED = re.compile(r'^(\S[^:\n]*):(\d+):\d+: error: "(\w+)" is not defined', re.MULTILINE)
+# Those that command lines define, and no header; names that begin with _ are the compiler's.
+USUAL = {"NDEBUG", "USE_ROCM", "WIN32"}
 
 
-def write_for(text: str, folder: Path) -> bool:
-    """Write the headers that a source, or g++'s complaint, asks for. Returns whether there were new ones."""
-    new = False
-    for name in {*INCLUDE.findall(text), *MISSING.findall(text)}:
-        content, path = content_of(name), folder / name
-        if content and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-            new = True
-    return new
+@dataclass(frozen=True, kw_only=True)
+class StandIns:
+    """Headers in the place of those of host code, in a ``folder`` that is searched last.
+
+    ``missing``: headers that nothing is known of, and where the first was asked for: they are empty.
+    """
+
+    folder: Path
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def preprocessed(self, preprocess: Callable[..., str], text: str, source: Path) -> str:
+        """Return a source as a compiler preprocesses it, with headers of host code where it asks for some.
+
+        ``preprocess``: calls the compiler with further flags. Raises BadKernel.
+        """
+        self._write_known(text)
+        while True:
+            try:
+                preprocessed = preprocess()
+                break
+            except BadKernel as error:
+                if not self._write_missing(str(error)):
+                    raise
+        if self.missing:
+            self._refuse_questions(preprocess, of_others(preprocessed), text, source)
+        return preprocessed
+
+    def _write_known(self, text: str) -> None:
+        for name in INCLUDE.findall(text):
+            self._write(name, content_of(name))
+
+    def _write_missing(self, errors: str) -> bool:
+        """Write the headers that a compiler has not found. Returns whether there are new ones."""
+        new = False
+        for place, name in MISSING.findall(errors):
+            content = content_of(name)
+            written = self._write(name, content or "#pragma once\n")
+            if written and not content:
+                self.missing[name] = place
+            new |= written
+            self._write_known(read(place.partition(":")[0]))  # all of a file at once, because each takes a call
+        return new
+
+    def _write(self, name: str, content: str) -> bool:
+        path = self.folder / name
+        inside = Path(os.path.normpath(path)).is_relative_to(self.folder.parents[FOLDER.count("/") - 1])
+        if not content or not inside or path.exists():
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        return True
+
+    def _refuse_questions(
+        self, preprocess: Callable[..., str], others: tuple[str, ...], text: str, source: Path
+    ) -> None:
+        """Raise BadKernel if a missing header may define a macro by which device code is chosen.
+
+        ``others``: beginnings of the paths of headers that are not the user's. ``text``: of the ``source``.
+        """
+        asked = [*self._asked_for(preprocess("-dU"), others)]
+        try:
+            preprocess("-Werror=undef")
+        except BadKernel as error:
+            asked += [(macro, file, int(line)) for file, line, macro in UNDEFINED.findall(str(error))]
+        for macro, file, line in asked:
+            written = text if file == str(source) else read(file)
+            own = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{macro}\b", written, re.MULTILINE)
+            if not own and macro not in USUAL and macro[0] != "_" and not file.startswith(others):
+                name, place = next(iter(self.missing.items()))
+                self.missing.clear()  # said here
+                raise BadKernel(
+                    f"{place}: error: {name} is missing, and may define {macro}, which {file}:{line} asks for: give"
+                    f" its folder with -I (include=), or define {macro}\n"
+                )
+
+    def _asked_for(self, preprocessed: str, others: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
+        """Yield macros of which a text asks in vain whether they are defined, behind the first missing header."""
+        begun, theirs, file, line, end = False, True, "", 0, 0
+        for match in ASKED.finditer(preprocessed):
+            if match["file"]:
+                file, line, end = match["file"], int(match["line"]), match.end() + 1
+                theirs = "3" in match["flags"].split() or file[:1] == "<" or file.startswith(others)
+                begun |= any(file.endswith(f"{FOLDER}/{name}") for name in self.missing)
+            elif begun and not theirs:
+                yield match["macro"], file, line + preprocessed.count("\n", end, match.start())
+
+
+def notes(missing: Mapping[str, str]) -> str:
+    """Return a note for each missing header, by the place that asks for it, behind errors that may come of it."""
+    return "".join(
+        f"{place}: note: {name} is missing, and was left out: give its folder with -I (include=) if it is needed\n"
+        for name, place in missing.items()
+    )
+
+
+def is_torchs(folder: Path) -> bool:
+    """Return whether a folder has PyTorch's own headers, which g++ does not take behind softcuda's dialect."""
+    return any((folder / name).is_file() for name in ("torch/extension.h", "ATen/ATen.h", "torch/torch.h"))
+
+
+def of_others(preprocessed: str) -> tuple[str, ...]:
+    """Return how the paths of headers begin that are softcuda's, or CUDA's where nvcc has preprocessed a text."""
+    return (f"{SOFTCUDA}/", *TOOLKIT.findall(preprocessed)[:1])
+
+
+def read(path: str) -> str:
+    with contextlib.suppress(OSError):
+        return Path(path).read_text(errors="surrogateescape")
+    return ""
 
 
 def content_of(name: str) -> str:
@@ -130,11 +250,15 @@ def content_of(name: str) -> str:
     if name in HANDLES:
         lines += [f"typedef struct softcuda_{handle}* {handle};" for handle in HANDLES[name].split()]
         lines += CUFFT if name.startswith("cufft") else []
-        lines += [f"struct {BRINGS};"] if name.startswith("cublas") else []
+        lines += [f"struct {BRINGS};", *NARROW] if name.startswith("cublas") else []
+    elif name.startswith(TORCH) and ".." not in name:
+        part = next((part for names, part in TORCH_PARTS.items() if re.fullmatch(names, name)), "types.h")
+        path = f"softcuda/torch/{part}"
+        lines.append(f'#include "{SOFTCUDA}/include/{path}"' if NAMEABLE else f"#include <{path}>")
     elif (space := name.partition("/")[0]) in SPACES and "/" in name and ".." not in name:
         lines.append(SPACES[space])
     elif name.startswith(GROUPS) and name.removeprefix(GROUPS) in PARTS:
         lines.append(f"#include <cooperative_groups{PARTS[name.removeprefix(GROUPS)]}.h>")
-    elif name not in COVERED:
+    elif name not in COVERED and not name.startswith(PYTHON):
         return ""
     return "\n".join(lines) + "\n"

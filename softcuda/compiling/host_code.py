@@ -1,13 +1,13 @@
-"""Sets aside what of a .cu file is the host's, so that only what kernels need is compiled.
+"""Sets aside what of a .cu file is the host's, so that only what kernels need is compiled, by g++ or by nvcc.
 
 A function without __global__ or __device__ is host code, and so is a variable that is neither marked nor constant.
 Types, constants and constexpr functions are kept where the device's code names them, directly or through one another;
 other than that, nothing has to be known of what host code uses. What goes leaves its lines empty.
 
-nvcc compiles host code with its headers and libraries, which are not all here. So functions that g++ refuses are found
-by the lines of its complaints. A function without mark that stayed (as a constexpr one, or an operator that is named as
-one of the device's) goes. One for both sides that calls host code is an error only where a kernel calls it: it stops
-with a message about that. A template of a kernel that has no instance is looked at by g++ more than by nvcc.
+nvcc compiles host code with its headers and libraries, which are not all here. So functions that the compiler refuses
+are found by the lines of its complaints. A function without mark that stayed (as a constexpr one, or an operator that
+is named as one of the device's) goes. One for both sides that calls host code is an error only where a kernel calls it:
+it stops with a message about that. A template of a kernel that has no instance is looked at by g++ more than by nvcc.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class Host:
     ``names``: of functions and variables. ``computed``: constants that only code can set. ``constructors``: classes of
     shared variables whose constructor is code. ``headers``: whether the headers of the system are needed; ``without``:
     whether some were left out. ``asked``: instances of templates that host code launches; ``refused``: those that are
-    none, because g++ refuses the very words. ``broken``: first tokens of functions that kernels do without, since g++
-    refuses them; ``complaint``: what it said of the first of them; ``launched``: words of all instances; ``source``,
-    ``declared``: of the last attempt.
+    none, because the compiler refuses the very words. ``broken``: first tokens of functions that kernels do without,
+    since the compiler refuses them; ``complaint``: what it said of the first of them; ``launched``: words of all
+    instances; ``source``, ``declared``: of the last attempt. ``missing``: headers that are not there, and where each is
+    asked for. ``trap``: the body of a function for both sides that needs host code; ``instance``: the declaration that
+    makes an instance of a template.
     """
 
     names: set[str] = field(default_factory=set)
@@ -63,14 +65,17 @@ class Host:
     launched: set[str] = field(default_factory=set)
     source: Source | None = None
     declared: list[Item] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    trap: str = '{ softcuda_trap("a call of a function that needs host code"); }'
+    instance: str = "__attribute__((used)) static const auto softcuda_instance{number} = &{instance};"
 
     def learn(self, errors: str) -> bool:
-        """Take note of what g++ complains of. Returns whether the next attempt can differ from the last."""
+        """Take note of what the compiler complains of. Returns whether the next attempt can differ from the last."""
         computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
         constructors = set(re.findall(r"non-[‘']constexpr[’'] function [‘'](?:\w+::)*?(\w+)(?:<.*>)?::\1\(", errors))
         undeduced = re.findall(r"unable to deduce [‘']const auto[’'] from [‘']& ?(.+)[’']$", errors, re.MULTILINE)
         # Those whose very words g++ refuses, and not those within which it finds an error.
-        wrong = [self.asked[int(n)] for n in re.findall(rf"^{INSTANCE}(\d+):.*: error:", errors, re.MULTILINE)]
+        wrong = [self.asked[int(n)] for n in re.findall(rf"^{INSTANCE}(\d+)[:(].*: error:", errors, re.MULTILINE)]
         refused = set(map(bare, [*undeduced, *wrong]))
         if computed - self.computed or constructors - self.constructors:
             self.computed |= computed
@@ -87,14 +92,48 @@ class Host:
         return True
 
 
-def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host) -> str:
-    """Return the text with empty lines in place of host code between two places, and add that code to ``host``.
+@dataclass(frozen=True, kw_only=True)
+class Division:
+    """Division of a source: the declarations that kernels need, and the edits that set aside all else.
 
-    ``foreign``: the beginning of the paths of softcuda's own headers. Raises NotHere.
+    ``gone``: the tokens that go within the ``chosen`` declarations.
+    """
+
+    source: Source
+    chosen: list[Item]
+    gone: set[int]
+    edits: list[Edit]
+
+
+def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host) -> str:
+    """Return C++ for softcuda, with empty lines in place of host code, and add that code to ``host``.
+
+    Between two places; ``foreign``: the beginning of the paths of softcuda's own headers. Raises NotHere.
     """
     source = source_of(text, begin, end, foreign)
     if source is None:
         return text
+    division = divided(source, host)
+    chosen, gone = division.chosen, division.gone
+    refuse_unsupported(source, chosen, gone)
+    edits = [edit for item in chosen if item.kind == "variable" for edit in constant_initialisers(source, item)]
+    host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
+    left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
+    host.without = bool(left_out)
+    return without_tokens(source, (begin, end), [*division.edits, *edits, *renamed(source, chosen)], left_out)
+
+
+def device_part(text: str, begin: int, end: int, foreign: tuple[str, ...], host: Host) -> str:
+    """Return a text that nvcc has preprocessed with empty lines in place of host code, and add that to ``host``.
+
+    Between two places; ``foreign``: the beginning of the paths of CUDA's own headers.
+    """
+    source = source_of(text, begin, end, foreign)
+    return without_tokens(source, (begin, end), divided(source, host).edits, []) if source else text
+
+
+def divided(source: Source, host: Host) -> Division:
+    """Return which part of a source is device code, and add what is not to ``host``."""
     # What cannot be a declaration stays, so that the compiler refuses it.
     declared = [item for item in items(source, 0, len(source.tokens) - 3) if is_declaration(source, item)]
     marked = marked_functions(source, declared)
@@ -106,23 +145,18 @@ def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host)
     host.asked = [instance for own in instances.values() for instance in own]
 
     def at(item: Item, token: int) -> str:
-        return made_at(source, token, {host.asked.index(instance): instance for instance in instances.get(item, ())})
+        numbered = {host.asked.index(instance): instance for instance in instances.get(item, ())}
+        return made_at(source, token, numbered, host.instance)
 
     edits = [(item.first, item.last, at(item, item.first)) for item in hosts]
     used = set(re.findall(r"\w+", " ".join(host.asked)))
     host.launched |= used
     host.source, host.declared = source, declared
-    chosen, inner = reached(source, remaining, marked, used, host.broken)
-    gone = places(inner)
-    refuse_unsupported(source, chosen, gone)
+    chosen, inner = reached(source, remaining, marked, used, host)
     kept = {item.first for item in chosen}
     edits += [(item.first, item.last, at(item, item.first)) for item in remaining if item.first not in kept]
     edits += [(item.last, item.last, at(item, item.last - 1)) for item in chosen if item in instances]
-    edits += [edit for item in chosen if item.kind == "variable" for edit in constant_initialisers(source, item)]
-    host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
-    left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
-    host.without = bool(left_out)
-    return without_tokens(source, (begin, end), [*edits, *inner, *renamed(source, chosen)], left_out)
+    return Division(source=source, chosen=chosen, gone=places(inner), edits=[*edits, *inner])
 
 
 def apart(
@@ -227,7 +261,7 @@ def is_computed(source: Source, item: Item, computed: set[str]) -> bool:
 
 
 def reached(
-    source: Source, remaining: list[Item], marked: set[str], used: set[str], broken: set[int]
+    source: Source, remaining: list[Item], marked: set[str], used: set[str], host: Host
 ) -> tuple[list[Item], list[Edit]]:
     """Return the declarations that the device's code and ``used`` need, and the edits within them."""
     edits: list[Edit] = []
@@ -238,8 +272,8 @@ def reached(
         if not any(wanted):
             return chosen, edits
         for item in itertools.compress(waiting, wanted):
-            inner = members(source, item, marked, broken, over) if item.kind == "class" and item.body else []
-            inner += [trapped(source, item)] if item.first in broken else []
+            inner = members(source, item, marked, host, over) if item.kind == "class" and item.body else []
+            inner += [trapped(source, item, host)] if item.first in host.broken else []
             edits += inner
             used |= words_without(source, item, places(inner))
             chosen.append(item)
@@ -266,7 +300,7 @@ def words_without(source: Source, item: Item, gone: set[int]) -> set[str]:
     return {source.tokens[place] for place in range(item.first, item.last) if place not in gone}
 
 
-def members(source: Source, item: Item, marked: set[str], broken: set[int], over: set[str]) -> list[Edit]:
+def members(source: Source, item: Item, marked: set[str], host: Host, over: set[str]) -> list[Edit]:
     """Return the edits that remove bodies of host functions of a class, and functions that no type depends on.
 
     A function without body stays where a constant or a type of the class asks for its type, as traits do.
@@ -280,12 +314,12 @@ def members(source: Source, item: Item, marked: set[str], broken: set[int], over
     for member in inner:
         words = head(source, member)
         if member.kind == "class" and member.body:
-            edits += members(source, member, marked, broken, over)
+            edits += members(source, member, marked, host, over)
         befriended = words[0] == "friend" and not member.body and "(" in words
         if befriended and member.names[0][-1] not in marked and (DEVICE | COMPUTED).isdisjoint(words):
             edits.append((member.first, member.last, ""))
-        if member.first in broken:
-            edits += [trapped(source, member)] if is_marked(source, member) else without_body(source, member)
+        if member.first in host.broken:
+            edits += [trapped(source, member, host)] if is_marked(source, member) else without_body(source, member)
             continue
         defaulted = source.tokens[member.last - 2] in ("default", "delete")
         if member.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(words):
@@ -355,21 +389,25 @@ def remains(text: str, start: int, stop: int, stay: list[tuple[int, int]]) -> st
     return "".join([*out, "\n" * text.count("\n", position, stop)])
 
 
+# Errors as g++ and nvcc write them.
 ERROR = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):\d+: (?:error: (?P<what>.*)|  required from .*)", re.MULTILINE
+    r"^(?P<file>[^\s:][^:\n]*?)(?::(?P<line>\d+):\d+: |\((?P<nvcc>\d+)\): )"
+    r"(?:(?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.*)|  required from .*)",
+    re.MULTILINE,
 )
-TRAP = '{ softcuda_trap("a call of a function that needs host code"); }'
+QUOTED = re.compile(r"[‘'][^’']*[’']|\"[^\"\n]*\"")
 
 
 def broken(host: Host, errors: str) -> set[int]:
-    """Return the first tokens of functions that g++ refuses and that can go."""
+    """Return the first tokens of functions and using directives that the compiler refuses and that can go."""
     complaints: dict[str, list[tuple[int, bool]]] = {}  # lines, and whether they are of host code
     for error in ERROR.finditer(errors):
-        quoted = " ".join(re.findall(r"[‘'][^’']*[’']", error["what"] or ""))
+        quoted = " ".join(QUOTED.findall(error["what"] or ""))
         of_host = not host.names.isdisjoint(re.findall(r"\w+", quoted))
-        complaints.setdefault(error["file"], []).append((int(error["line"]), of_host))
+        complaints.setdefault(error["file"], []).append((int(error["line"] or error["nvcc"]), of_host))
     source, launched = host.source, host.launched
-    whole = functions(source, host.declared) if source else ()
+    directives = (item for item in host.declared if head(source, item)[:2] == ["using", "namespace"])
+    whole = itertools.chain(functions(source, host.declared), directives) if source else ()
     return {item.first for item in whole if is_meant(source, item, launched, complaints)}
 
 
@@ -393,6 +431,6 @@ def is_kernel_template(source: Source, item: Item) -> bool:
     return words[0] == "template" and words[2] != ">" and "__global__" in words
 
 
-def trapped(source: Source, item: Item) -> tuple[int, int, str]:
+def trapped(source: Source, item: Item, host: Host) -> tuple[int, int, str]:
     """Return the edit that replaces the body of a function for both sides that needs host code."""
-    return (item.body, source.partner[item.body] + 1, TRAP)
+    return (item.body, source.partner[item.body] + 1, host.trap)

@@ -329,13 +329,16 @@ def launches(
     return instances
 
 
-def made_at(source: Source, token: int, numbered: dict[int, str]) -> str:
-    """Return C++ that makes instances where a token is: each in a file of its own, which errors name."""
+def made_at(source: Source, token: int, numbered: dict[int, str], declaration: str) -> str:
+    """Return C++ that makes instances where a token is: each in a file of its own, which errors name.
+
+    ``declaration``: what makes one of them, with its ``number``.
+    """
     if not numbered:
         return ""
     file, line = line_of(source, token)
     variables = (
-        f'\n# 1 "{INSTANCE}{number}"\n__attribute__((used)) static const auto softcuda_instance{number} = &{instance};'
+        f'\n# 1 "{INSTANCE}{number}"\n' + declaration.format(number=number, instance=instance)
         for number, instance in numbered.items()
     )
     return f'{"".join(variables)}\n# {line} "{file}"\n'

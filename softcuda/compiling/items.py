@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 STRING = r"(?:\"(?:\\.|[^\"\\\n])*\"|(?<![\w'])(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')"
+MARKS = "global|device|constant|shared|managed|host"  # nvcc's macros make __attribute__((global)) of __global__
 LEXEME = re.compile(
     rf"""^[\ \t]*\#\ (?P<line>\d+)\ "(?P<file>(?:\\.|[^"])*)"(?P<flags>[\ \d]*)$ | ^[\ \t]*\#[^\n]*
-    | \bR"(?P<delimiter>[^(\s]*)\((?s:.*?)\)(?P=delimiter)" | {STRING}
+    | \b__attribute__\(\((?P<mark>{MARKS})\)\) | \bR"(?P<delimiter>[^(\s]*)\((?s:.*?)\)(?P=delimiter)" | {STRING}
     | (?P<word>[A-Za-z_]\w*) | \d[\w.']* | :: | -> | [<>]=(?!=) | [^\s\w]""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -63,7 +64,7 @@ class Item:
     names: tuple[tuple[str, ...], ...]
 
 
-def source_of(text: str, begin: int, end: int, foreign: str) -> Source | None:
+def source_of(text: str, begin: int, end: int, foreign: str | tuple[str, ...]) -> Source | None:
     """Return the tokens of ``text`` between two places; None where its brackets do not match.
 
     ``foreign``: the beginning of the paths of headers that are left alone, as those of the system are.
@@ -96,7 +97,7 @@ def source_of(text: str, begin: int, end: int, foreign: str) -> Source | None:
             if not opened or PAIRS[tokens[opened[-1]]] != token:
                 return None
             partner[opened.pop()] = len(tokens)
-        tokens.append(token)
+        tokens.append(f"__{match['mark']}__" if match["mark"] else token)
         places.append(match.span())
     tokens += ["", "", ""]  # what is looked at behind the last one
     places += [(end, end)] * 3
@@ -232,6 +233,8 @@ class Reader:
             return
         inside = self.tokens[opened + 1 : opened + 4]
         if inside[0] in ("*", "&") or inside[1:] == ["::", "*"]:
+            if self.declared[-1:] == [opened - 1]:  # a type, and not a name
+                self.declared.pop()
             self.declared += [place for place in range(opened + 1, close) if self.tokens[place].isidentifier()]
             self.value = True
         elif opened > self.first:

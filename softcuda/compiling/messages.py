@@ -57,6 +57,10 @@ COPIES = re.compile(
 )
 
 
+class BadKernel(Exception):
+    """Raised when a compiler refuses a kernel; the message is its own."""
+
+
 def forbidden(match: re.Match) -> str:
     """Return the error at the innermost line that is the kernel's own, and notes with the lines that led there."""
     called = [match["place"].rstrip(":"), *re.findall(r" at (\S+:\d+:\d+)[,:]", match["chain"])]
@@ -75,15 +79,12 @@ def not_supported(name: str) -> str:
 
 
 def notes(line: str, host: set[str]) -> list[str]:
-    """Return what to do about an error that comes of host code or of a missing header."""
+    """Return what to do about an error that comes of host code. ``host``: names that were set aside."""
     place = line.partition(": ")[0]
-    if missing := re.search(r"fatal error: (\S+): No such file", line):
-        return [f"{place}: note: softcuda has no {missing[1]}: give its folder with -I, or leave it out where"
-                " __SOFTCUDA__ is defined"]  # fmt: skip
     if ": error: " not in line:
         return []
-    named = [name for name in re.findall(r"[‘']~?(?:\w+::)*(\w+)", line) if name in host]
-    return [f"{place}: note: {name} is host code, which softcuda sets aside: mark it __device__, or const or constexpr"
+    named = [name for name in re.findall(r"[‘'\"]~?(?:\w+::)*(\w+)", line) if name in host]
+    return [f"{place}: note: {name} is host code, which is set aside: mark it __device__, or const or constexpr"
             " if it is a constant" for name in named[:1]]  # fmt: skip
 
 

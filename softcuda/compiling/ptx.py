@@ -174,7 +174,7 @@ def value(written: str, line: Line) -> str:
 
 def instruction(line: Line) -> str:
     """Return a statement for an instruction: by its line of the table, or a function of ptx.h."""
-    name, _, rest = line.text.partition(" ")
+    name, rest = re.fullmatch(r"([^\s{\[]*)\s*(.*)", line.text, re.DOTALL).groups()
     operands = [part for part in split(rest, ",") if part]
     if name.endswith(".L2::cache_hint") or ".L2::cache_hint." in name:
         operands = operands[:-1]  # a cache policy

@@ -77,7 +77,14 @@ FILES = {
         f"#include <vector>\n\n{KERNEL}1;\n    cudaDeviceSynchronize(); }}",
         r":4:5: error: softcuda does not support cudaDeviceSynchronize",
     ),
-    "a header that is not there": ("#include <nowhere.h>\n", r":1:10: note: softcuda has no nowhere\.h: give"),
+    "a header that is not there": (
+        "#include <nowhere.h>\n__global__ void k(float* x) { x[0] = HERE; }",
+        r":1:10: note: nowhere\.h is missing, and was left out: give its folder",
+    ),
+    "a header that may choose device code": (
+        "#include <nowhere.h>\n#ifdef FAST\n#endif",
+        r":1:10: error: nowhere\.h is missing, and may define FAST, which .*\.cu:2 asks for: give its folder",
+    ),
     "a texture reference": (
         "texture<float, 1> old;\n__global__ void kernel(float* out) { out[0] = tex1Dfetch(old, 3); }",
         r"kernel\.cu:1: error: softcuda does not support texture<\.\.\.> \(texture references, .*: give the kernel a"

@@ -36,6 +36,11 @@ TAKEN = {
         "__global__ void __launch_bounds__((32 < size ? 32 : size) * 4, 2) other(int* out) { *out = 1; }",
         "2;",
     ),
+    "a table of host functions": (
+        "__global__ void other(int* out) { *out = 1; }\nvoid host(const int* x) { elsewhere(x); }\n"
+        "void (*table[])(const int* x) = { host, host };",
+        "2;",
+    ),
     "a header in a header's own folder": (
         "#include <cooperative_groups/details/partitioning.h>\n#include <cooperative_groups/details/reduce.h>",
         "2 + 0 * cooperative_groups::this_thread_block().size();",

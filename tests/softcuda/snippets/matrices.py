@@ -23,9 +23,9 @@ def elements(t: int, count: int, transposed: bool) -> int:
     return made
 
 
-def loaded(name: str, count: int, transposed: bool) -> Snippet:
+def loaded(name: str, count: int, transposed: bool, blank: str = " ") -> Snippet:
     registers = ", ".join(f'"=r"(w[{j}])' for j in range(count))
-    text = f"{name} {REGISTERS[count // 2]}, [%{count}];"
+    text = f"{name}{blank}{REGISTERS[count // 2]}, [%{count}];"
     return of(
         "L",
         f'{FILLED} {ADDRESS} asm volatile("{text}" : {registers} : "r"(s));{PACKED}',
@@ -51,6 +51,7 @@ MATRICES = [
     loaded("ldmatrix.sync.aligned.m8n8.x1.shared.b16", 1, False),
     loaded("ldmatrix.sync.aligned.m8n8.x2.shared.b16", 2, False),
     loaded("ldmatrix.sync.aligned.m8n8.x4.shared.b16", 4, False),
+    loaded("ldmatrix.sync.aligned.m8n8.x4.shared.b16", 4, False, blank=""),
     loaded("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16", 4, False),
     loaded("ldmatrix.sync.aligned.x1.trans.m8n8.shared.b16", 1, True),
     loaded("ldmatrix.sync.aligned.x2.m8n8.shared.trans.b16", 2, True),

@@ -17,6 +17,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from types import MappingProxyType
 from typing import Any
 
 from softcuda.cache import Cache, CacheError, Compiled, Entry, note, notes, read
-from softcuda.dependencies import SAYING, Observation, Place, Unrepeatable, surroundings, without_noise
+from softcuda.dependencies import SAYING, Dependencies, Observation, Place, Unrepeatable, surroundings, without_noise
 from softcuda.dependencies import digest_of as state_of
 from warpwatch.catalogue.launches import Capability
 
@@ -37,6 +38,9 @@ SECONDS_TO_DIE = 0.05  # between two looks for a compiler that was started while
 PLAIN = re.compile(r"[\w./+=:,@%-]*")  # letters that have no special meaning in a shell
 # What stands for the path of a compiled file in the names of an anonymous namespace.
 PATH_HASH = re.compile(rb"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_)")
+PART = ENGINE / "softcuda" / "compiling" / "device_part.py"  # compiles the device code of a file
+PLACE = re.compile(r"^(\S[^:(\n]*)(?:\((\d+)\)|:(\d+):\d+): (?:fatal |catastrophic )?error", re.MULTILINE)
+NOTHING = 3  # its exit status where there is nothing to set aside
 GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
 
 
@@ -251,6 +255,7 @@ def compile_bytes(
 ) -> Compiled:
     """Compile a source, whose name is relative to ``root``, and return the compiled file with what it depends on.
 
+    What nvcc does not take whole is compiled without its host code.
     ``project``: the project's root, where the source is a temporary file that is made of the key alone.
     """
     # Compiled outside the cache, so that a process that is killed leaves nothing in it.
@@ -267,24 +272,58 @@ def compile_bytes(
         is_nvcc = compiler.is_nvidias or compiler.is_softcuda
         saying = ["-v", "-Xcompiler", ",".join(SAYING)] if is_nvcc else [*SAYING]
         code, output = _run([program, *saying, *command], working, observation)
+        is_part = code > 0 and compiler.is_nvidias
+        if is_part:
+            whole = [program, *saying, *flags, *language]
+            code, output = _without_host_code(whole, named, working, observation, output)
         if code:
             observation.end()
             ended = f"the compiler was ended by {signal.Signals(-code).name}\n" if code < 0 else ""
             shown = shlex.join([program, *command])
             raise CompileError(f"{source} does not compile\n{ended}{without_noise(output)}\n{shown}")
-        contents, place = (folder / "made").read_bytes(), _place(compiler, source, root, folder, project, output)
+        contents = (folder / "made").read_bytes()
+        place = _place(compiler, source, root, folder, project, output, is_part=is_part)
         reader, main = "g++" if compiler.is_softcuda else compiler.program, "" if project else str(source)
         try:
-            return contents, observation.dependencies(output, place, reader, flags, main)
+            needed = observation.dependencies(output, place, reader, flags, main)
         except Unrepeatable as error:
             note(f"{source} is compiled anew each time, because {error}")
             return contents, None
+        return _of_part(contents, needed, place.root) if is_part else (contents, needed)
 
 
-def _place(compiler: Compiler, source: Path, root: Path, folder: Path, project: Path | None, output: str) -> Place:
+def _of_part(contents: bytes, needed: Dependencies, root: Path) -> Compiled:
+    """Return the machine code of a device part, which is the same in every folder, and all that it depends on."""
+    front_end = [*PART.parent.glob("*.py"), *(PART.parents[1] / "include" / "softcuda" / "torch").iterdir()]
+    scripts = [*needed.scripts, *sorted(str(name_from(root, path)) for path in front_end)]
+    return PATH_HASH.sub(rb"\g<1>00000000", contents), replace(needed, scripts=scripts)
+
+
+def _without_host_code(
+    nvcc_call: list[str], source: str, working: Path, observation: Observation, said: str
+) -> tuple[int, str]:
+    """Compile the device code of a source alone, and return the exit status and what compilers said.
+
+    ``said``: of the whole source. It is returned where nothing can be set aside, or the errors are those of device
+    code.
+    """
+    folder = observation.folder / "warpwatch-device-part"
+    folder.mkdir()
+    part = [sys.executable, "-S", str(PART), str(folder), str(observation.folder / "made"), source]
+    code, output = _run([*part, *nvcc_call], working, observation)
+    places = {tuple(place) for place in PLACE.findall(said)}
+    if code == NOTHING or (code and places <= {tuple(place) for place in PLACE.findall(output)}):
+        return 1, said
+    return code, output
+
+
+def _place(
+    compiler: Compiler, source: Path, root: Path, folder: Path, project: Path | None, output: str, *, is_part: bool
+) -> Place:
     """Return where the files of a compilation lie. ``folder``: of the compiler's temporary files."""
     # The softcuda that compiles need not be the one beside this package.
     covering = re.search(r"^ (/.*/softcuda)/include$", output, re.MULTILINE) if compiler.is_softcuda else None
+    covered = str(PART.parents[1]) if is_part else covering[1] if covering else ""
     toolkit, whole, renamed = folder / "toolkit", root / source, {}
     if toolkit.exists():
         renamed[f"{toolkit}/"] = f"{toolkit.readlink()}/"
@@ -295,7 +334,7 @@ def _place(compiler: Compiler, source: Path, root: Path, folder: Path, project: 
         temporary=[folder, whole.parent] if project else [folder],
         generated=str(source) if project else "",
         renamed=renamed,
-        covered=covering[1] if covering else "",
+        covered=covered,
     )
 
 

@@ -1,0 +1,190 @@
+"""Tests that nvcc and softcuda take the same part of a file: device code, with host code and its headers set aside."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import strangers
+from tests.project import ROOT
+from tests.stranger import run_pytest
+from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.inputs import random_inputs
+from warpwatch.catalogue.project import load_project
+from warpwatch.catalogue.selection import tested_cases
+from warpwatch.devices.compile import compiler
+from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, compile_file, nvcc
+from warpwatch.devices.gpu import Settings
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.mismatch import compare
+from warpwatch.devices.references import expected
+from warpwatch.devices.worker import Kernel, Worker, describe_device
+
+GPU = Target("sm_90")
+PAGE = ROOT / "docs" / "torch-extensions.md"
+DEVICE = """\
+namespace { __device__ float twice(float x) { return 2 * x; } }
+template <int N> __global__ void scale(float* x) { x[threadIdx.x] = N * twice(x[threadIdx.x]); }
+"""
+HOST = """\
+#include <ATen/ATen.h>
+#include <nowhere/server.h>
+{}at::Tensor scaled(at::Tensor x) {{ scale<3><<<1, 32>>>(x.data_ptr<float>()); nowhere::log("scaled"); return x; }}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("scaled", &scaled); }}
+"""
+INSTANCE = "template __global__ void scale<3>(float*);\n"
+STRANGERS = tested_cases(strangers.FAMILIES)
+KINDS = ("layer_norm", "rasterizer")  # those that `make test` compiles
+
+
+@pytest.fixture(autouse=True)
+def _needs_nvcc() -> None:
+    try:
+        nvcc()
+    except NoCompiler as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "nowhere").mkdir()
+    return tmp_path / "k.cu"
+
+
+def image_of(file: Path, text: str, *include: Path) -> Image:
+    file.write_text(text)
+    return compile_file(file, {}, GPU, root=file.parent, include=include)
+
+
+def test_a_file_with_host_code_has_the_machine_code_of_its_device_code(file: Path) -> None:
+    whole = image_of(file, HOST.format(DEVICE))
+    [needed] = compiler.kernel_cache().dependencies("k")
+    alone = compiler.PATH_HASH.sub(rb"\g<1>00000000", image_of(file, DEVICE + INSTANCE).path.read_bytes())
+    assert whole.path.read_bytes() == alone
+    assert b"_Z5scaleILi3EEvPf" in alone
+    assert {str(compiler.PART), str(compiler.PART.parent / "host_code.py")} <= set(needed.scripts)
+    assert needed.files == ["k.cu"]
+
+
+@pytest.mark.slow
+def test_a_file_that_nvcc_takes_whole_is_left_whole(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "PART", Path("absent"))
+    text = DEVICE + "#include <vector>\nvoid run(std::vector<float*> x) { scale<3><<<1, 32>>>(x.at(0)); }\n"
+    assert b"_Z5scaleILi3EEvPf" in image_of(file, text).path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    {
+        "in device code, among host code": (
+            "__global__ void wrong(int* x) { *x = y; }\n",
+            ['k.cu(5): error: identifier "y" is undefined', "k.cu:2:10: note: nowhere/server.h is missing, and"],
+        ),
+        "a call of host code": (
+            "float plain(float x) { return x; }\n__global__ void wrong(float* x) { *x = plain(1); }\n",
+            ["k.cu(6): error: ", "k.cu(6): note: plain is host code, which is set aside: mark it __device__"],
+        ),
+        "a macro that the missing header may define": (
+            "#if LANES > 32\n#endif\n",
+            ["k.cu:2:10: error: nowhere/server.h is missing, and may define LANES, which k.cu:5 asks for: give"],
+        ),
+    }.values(),
+    ids=["device code", "a call of host code", "a macro"],
+)  # fmt: skip
+@pytest.mark.once
+def test_an_error_has_the_files_own_line(file: Path, wrong: str, said: list[str]) -> None:
+    with pytest.raises(CompileError) as caught:
+        image_of(file, HOST.format(DEVICE + wrong))
+    for sentence in said:
+        assert sentence in str(caught.value)
+    assert "Tensor" not in str(caught.value)
+    assert "__attribute__" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_an_error_in_a_file_without_host_code_is_that_of_the_whole_file(file: Path) -> None:
+    with pytest.raises(CompileError) as caught:
+        image_of(file, "float plain(float x) { return x; }\n__global__ void wrong(float* x) { *x = plain(1); }\n")
+    assert 'calling a __host__ function("plain(float)") from a __global__ function("wrong") is not' in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_header_that_appears_makes_another_image(file: Path) -> None:
+    first = image_of(file, HOST.format(DEVICE), file.parent)
+    assert image_of(file, HOST.format(DEVICE), file.parent) == first
+    (file.parent / "nowhere" / "server.h").write_text("#define threadIdx blockIdx\n")
+    assert image_of(file, HOST.format(DEVICE), file.parent).image_hash != first.image_hash
+
+
+def is_quick(case: Case) -> bool:
+    return case.family.name in KINDS
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(each, marks=[] if is_quick(each) else pytest.mark.slow, id=each.id) for each in STRANGERS]
+)
+def test_nvcc_compiles_what_others_have(case: Case) -> None:
+    assert compile_build(case.build, GPU).path.stat().st_size > 0
+
+
+@pytest.fixture
+def _apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget the package ``perf`` of another project behind a test that imports it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "perf"]:
+        del sys.modules[name]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_apart")
+def test_nvcc_compiles_every_kernel_of_the_examples() -> None:
+    project = load_project(ROOT / "examples" / "cuda", "perf")
+    builds = {case.build.id: case.build for case in tested_cases(project.families) if not case.variant.on_host}
+    assert len(builds) > len(project.families)
+    for build in builds.values():
+        compile_build(build, GPU)
+
+
+@pytest.fixture(scope="module")
+def worker(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
+    settings = Settings(kind=pytestconfig.getoption("--device"), ordinal=device.ordinal)
+    worker = Worker(load_project(ROOT, "tests.strangers"), settings)
+    yield worker
+    worker.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", STRANGERS, ids=lambda case: case.id)
+def test_what_others_have_is_right_on_the_device_of_the_run(worker: Worker, case: Case) -> None:
+    image = compile_build(case.build, worker.call(describe_device).target)
+    inputs = random_inputs(case, 1)
+    outcome = Kernel(worker, case.build, image).run(case.shape, inputs)
+    for name, right in expected(case, inputs).items():
+        assert compare(outcome.results[name], right.reference, right.bound) is None, name
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_apart")
+def test_the_page_on_extensions_is_true(tmp_path: Path) -> None:
+    [declaration] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "perf").mkdir()
+    (tmp_path / "perf" / "__init__.py").write_text(declaration)
+    (tmp_path / "csrc").mkdir()
+    shutil.copy(ROOT / "tests" / "strangers" / "csrc" / "rms_norm.cu", tmp_path / "csrc")
+    (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "perf"\n')
+    test = 'import pytest\n\n\n@pytest.mark.cases("tested")\ndef test_right(check):\n    check()\n'
+    (tmp_path / "test_kernels.py").write_text(test)
+    done = run_pytest(tmp_path, "-q", "-rs", "--device=software")
+    assert re.search(r"^6 passed, 3 skipped", done.stdout, re.MULTILINE), done.stdout
+    assert "op brings machine code" in done.stdout
+    for build in {case.build.id: case.build for case in tested_cases(load_project(tmp_path, "perf").families)}.values():
+        if not build.variant.call:
+            assert compile_build(build, GPU).path.stat().st_size > 0
