@@ -96,13 +96,15 @@ def in_another_order(number: int) -> Iterator[int]:
 
     ``number``: is added to the seed of this process, or to 0 where there is none.
     """
-    before = os.environ.get("SOFTCUDA_SEED", "")
+    before = os.environ.get("SOFTCUDA_SEED")
     seed = int(before or 0) + number
     os.environ["SOFTCUDA_SEED"] = str(seed)  # which the driver reads at each launch
     try:
         yield seed
     finally:
-        os.environ["SOFTCUDA_SEED"] = before
+        os.environ.pop("SOFTCUDA_SEED")
+        if before is not None:
+            os.environ["SOFTCUDA_SEED"] = before
 
 
 def cache_folder() -> Path:

@@ -22,7 +22,6 @@ from warpwatch.cli import ci
 from warpwatch.report.pull_request.gather import few_notes
 from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Finding, Kind, Result, read_result
 from warpwatch.runs.files import read_content, run_files
-from warpwatch.runs.record import LARGEST
 
 CASE = "copy-naive-16x16-1024x1024-float32"
 
@@ -226,7 +225,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         if timing and "idle" in command:
             return 1, "NOTHING WAS COMPARED (--against): ..."
         if timing:
-            job.file("bench.json").write_bytes(read_content(saved, LARGEST))
+            job.file("bench.json").write_bytes(read_content(saved))
         if "diff" in command:
             write(job.file("diff.json"), difference())
         return int(timing), "1 failed"

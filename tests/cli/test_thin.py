@@ -18,7 +18,7 @@ from warpwatch.cli.thin import thin
 from warpwatch.compare.history import find_steps, load
 from warpwatch.compare.saved_verdicts import against_baseline
 from warpwatch.runs.files import PACKED, PLAIN, read_content, run_files
-from warpwatch.runs.record import LARGEST, read_document, read_run, read_runs
+from warpwatch.runs.record import read_document, read_run, read_runs
 from warpwatch.runs.thinned import KEPT, octiles
 
 BASELINE = run_files(ROOT / "bench" / "baselines" / "nvidia-h200")
@@ -28,7 +28,7 @@ def copies(folder: Path, count: int) -> Path:
     """Copy a year's beginning into a folder of one GPU: whole runs, not compressed."""
     folder.mkdir(parents=True)
     for number in range(count):
-        content = read_content(BASELINE[number % len(BASELINE)], LARGEST)
+        content = read_content(BASELINE[number % len(BASELINE)])
         (folder / f"{number + 1:04}_night{PLAIN}").write_bytes(content)
     return folder
 

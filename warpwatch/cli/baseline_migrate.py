@@ -29,7 +29,7 @@ from warpwatch.revision.commit import checkout, compile_other_kernels, find_comm
 from warpwatch.revision.declared import BadRevision, of_code
 from warpwatch.runs.files import chosen_files, read_content, run_files, write_whole
 from warpwatch.runs.identity import Identity
-from warpwatch.runs.record import LARGEST, BadRun, Facts, RunRecord, read_document, read_run
+from warpwatch.runs.record import BadRun, Facts, RunRecord, read_document, read_run
 
 ANEW = "`python -m warpwatch baseline record` records it anew"
 # How runs are written: by this suite, and by pytest-benchmark's --benchmark-json.
@@ -141,7 +141,7 @@ def _derive(project: Project, commit: str, arch: str, toolkit: str) -> CommitWor
 def _write(path: Path, identities: Mapping[str, Identity]) -> None:
     """Add identities to a saved run, and change no byte of the rest. Raises BadRun or OSError."""
     document = read_document(path)
-    written = read_content(path, LARGEST).decode()
+    written = read_content(path).decode()
     style = next((style for style in STYLES if style(document) == written), None)
     if style is None:
         raise BadRun(f"{path}: is not written as `pytest bench` writes runs, and would not stay as it is otherwise")

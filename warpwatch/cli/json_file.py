@@ -20,7 +20,6 @@ from warpwatch.report.document import (
     UNFINISHED,
     BisectionEntry,
     Cause,
-    Document,
     End,
     document_of,
     encoded,
@@ -90,24 +89,16 @@ class JsonFile:
     def _write(self, end: End, message: str, status: int | None) -> None:
         if not self._name:
             return
-        document = self._document(end, message, status)
+        record = replace(self.record, exit_status=status)
+        document = document_of(
+            record, self._command, self.root, end, message, causes=self.causes, bisections=self.bisections
+        )
+        document = msgspec.structs.replace(document, code=self.code)
         if self._name == STDOUT:  # a line for each document, because `watch` writes several
             self._stdout.write(msgspec.json.encode(document).decode() + "\n")
             self._stdout.flush()
         else:
             write_whole(self._name, encoded(document))
-
-    def _document(self, end: End, message: str, status: int | None) -> Document:
-        document = document_of(
-            replace(self.record, exit_status=status),
-            self._command,
-            self.root,
-            end,
-            message,
-            causes=self.causes,
-            bisections=self.bisections,
-        )
-        return msgspec.structs.replace(document, code=self.code)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -158,8 +158,7 @@ def run_case(
     host_memory.require(case, host_memory.peak_bytes(case, copies=copies))
     require_memory(machine, case)
     repeat = _again(case, seed, settings, launches)
-    often = launches or (info.launches if info else SOFTWARE_LAUNCHES)
-    trial = plan(case, seed=seed, launches=often)
+    trial = plan(case, seed=seed, launches=launches or (info.launches if info else SOFTWARE_LAUNCHES))
     tested, first = _evaluate(machine, trial, image.path, repeat)
     problems = tested.faults
     print(f"{case.id}: {case.variant.note}")

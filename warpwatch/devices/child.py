@@ -213,13 +213,15 @@ def launch(project: Project | Setting, settings: Settings, boot: str = BOOT) -> 
     command = [sys.executable, *(["-I", "-c", FIND_ENGINE + boot] if apart else ["-P", "-c", boot])]
     told = json.dumps(asdict(replace(settings, run_seed=None)))  # every process can read this command line
     command += [str(theirs.fileno()), told, known, str(root), project.module]
+    # Processes that are kept apart cannot read another one's environment.
+    seed = {} if settings.run_seed is None else {RUN_SEED: str(settings.run_seed)}
     out, err = os.pipe(), os.pipe()
     with theirs, open(out[1], "wb") as stdout, open(err[1], "wb") as stderr:
         # A process group of its own, so that the compilers that it calls can be ended with it.
         process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
-            env=_environment(None if apart else root) | _of_run(settings),
+            env=_environment(None if apart else root) | seed,
             cwd=root,
             process_group=0,
             stdout=stdout,
@@ -249,11 +251,6 @@ def ending(*children: Child) -> Iterator[None]:
         for child in children:
             child.signal(signal.SIGKILL)
             child.process.wait()
-
-
-def _of_run(settings: Settings) -> dict[str, str]:
-    """Return the variable that brings a child the seed of its run; processes that are kept apart cannot read it."""
-    return {} if settings.run_seed is None else {RUN_SEED: str(settings.run_seed)}
 
 
 def _environment(root: Path | None) -> dict[str, str]:

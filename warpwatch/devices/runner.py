@@ -289,6 +289,21 @@ def initial_word(array: CaseArray) -> int:
     return word
 
 
+@contextmanager
+def loaded_with(
+    machine: Machine, case: Case, image: Path, inputs: Mapping[str, Array], placement: Placement = PLAIN
+) -> Iterator[Loaded]:
+    """Upload inputs and load a case, and free both at the end. Raises DeviceError or BadCase."""
+    with ExitStack() as cleanup:
+        guarded = upload(machine, case, inputs, placement)
+        for array in guarded:
+            cleanup.callback(array.free)
+        loaded = load(machine, case, image, guarded, placement)
+        cleanup.callback(machine.leave_call)
+        cleanup.callback(loaded.free_own)
+        yield loaded
+
+
 def run_several(
     machine: Machine,
     case: Case,
@@ -305,13 +320,7 @@ def run_several(
     that costs nothing. Writes elsewhere are looked for after the first two launches, after the last one on the first
     inputs, and after those on others. Raises DeviceError or BadCase, which name the case.
     """
-    with ExitStack() as cleanup:
-        guarded = upload(machine, case, draws[0], placement)
-        for array in guarded:
-            cleanup.callback(array.free)
-        loaded = load(machine, case, image, guarded, placement)
-        cleanup.callback(machine.leave_call)
-        cleanup.callback(loaded.free_own)
+    with loaded_with(machine, case, image, draws[0], placement) as loaded:
         yield from _launch_all(loaded, draws, launches, placement)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from warpwatch.devices.compile.entries import needs_names
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.mismatch import compare_all
 from warpwatch.devices.references import drawn, expected
-from warpwatch.devices.runner import Loaded, Outcome, bytes_of, launch_once, load, upload
+from warpwatch.devices.runner import Outcome, bytes_of, launch_once, loaded_with
 
 Results = Mapping[str, Array]
 DIGITS = (".9g", ".17g")  # with which two numbers are printed: the first that tell them apart
@@ -139,8 +138,7 @@ def repeated(machine: Machine, case: Case, image: Path, *, seed: int, launches: 
     BadCase.
     """
     inputs = drawn(case, seed)
-    with ExitStack() as cleanup:
-        loaded = _load(machine, case, image, inputs, cleanup)
+    with loaded_with(machine, case, image, inputs) as loaded:
         first, differing = launch_once(loaded), ""
         for number in range(2, launches + 1):
             loaded.poison()
@@ -179,15 +177,6 @@ def digest_of(results: Results) -> str:
     return digest.hexdigest()[:16]
 
 
-def _load(machine: Machine, case: Case, image: Path, inputs: Mapping[str, Array], cleanup: ExitStack) -> Loaded:
-    guarded = upload(machine, case, inputs)
-    for array in guarded:
-        cleanup.callback(array.free)
-    loaded = load(machine, case, image, guarded)
-    cleanup.callback(loaded.free_own)
-    return loaded
-
-
 def _on_fewer_rows(
     machine: Machine, case: Case, image: Path, inputs: Mapping[str, Array], whole: Results
 ) -> Iterator[str]:
@@ -200,8 +189,8 @@ def _on_fewer_rows(
             continue
         parts = ((array.name, first_part(inputs[array.name], array.shape)) for array in smaller.inputs)
         given = {name: np.ascontiguousarray(part) for name, part in parts}
-        with ExitStack() as cleanup:
-            results = launch_once(_load(machine, smaller, image, given, cleanup))
+        with loaded_with(machine, smaller, image, given) as loaded:
+            results = launch_once(loaded)
         same = {array.name: first_part(whole[array.name], array.shape) for array in smaller.results}
         if found := difference(same, results):
             rights = _are_right(smaller, given, {f"that for {more}": same, f"that for {less}": results})

@@ -48,9 +48,6 @@ AT_COLLECTION = 0.1  # of the time that a reference may take: the smallest shape
 CALL_SECONDS = 120.0  # seconds that a call may take beyond the launch limit: inputs, references, copies
 
 
-Launch = Callable[[Project | Setting, Settings], Child]
-
-
 class Worker:
     """Calls functions in a child process, which it starts when needed and replaces when it is lost.
 
@@ -61,7 +58,7 @@ class Worker:
         self,
         project: Project | Setting,
         settings: Settings = Settings(),  # noqa: B008  # frozen
-        launch: Launch = launch,
+        launch: Callable[[Project | Setting, Settings], Child] = launch,
     ) -> None:
         self.project, self.settings = project, settings
         self.call_seconds = CALL_SECONDS

@@ -322,14 +322,15 @@ def warpwatch_build(warpwatch_parameter: Case | Build) -> Build:
 @pytest.fixture
 def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> Iterator[Kernel]:
     """The compiled kernel of a case or a build; for a benchmark also the build without checks that is timed."""
-    build, target, timing = warpwatch_build, None, None
-    worker = _worker_of(build, request)
+    build, stash = warpwatch_build, request.config.stash
+    worker, target, timing = stash[WORKER], None, None
     if not build.variant.on_host:
         device = _capable_device(build, request)
         target, timing = device.target, device.timing_target
-    stash = request.config.stash
-    if not build.variant.on_host and (missing := stash[WORKER].call(call_missing, build)):
-        pytest.skip(missing)
+        if missing := worker.call(call_missing, build):
+            pytest.skip(missing)
+    elif worker.settings.untrusted:
+        pytest.skip("--untrusted runs no C++ for the host, in whose process nothing could be believed: leave it out")
     try:
         checked = stash[COMPILATION].image(build, target)
         timed = stash[COMPILATION].image(build, timing) if is_timed(request.node) else checked
@@ -338,14 +339,6 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
     yield Kernel(worker, build, timed, checked)
     if build.variant.call:
         judge.note_confinement(worker)
-
-
-def _worker_of(build: Build, request: pytest.FixtureRequest) -> Worker:
-    """The process that launches a build: in an untrusted run it runs neither Python nor C++ of the repository."""
-    worker, variant = request.config.stash[WORKER], build.variant
-    if worker.settings.untrusted and variant.on_host:
-        pytest.skip("--untrusted runs no C++ for the host, in whose process nothing could be believed: leave it out")
-    return worker
 
 
 def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:

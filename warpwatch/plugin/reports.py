@@ -321,7 +321,9 @@ class Tests:
         if reporter := session.config.pluginmanager.get_plugin("terminalreporter"):
             about["remarks"] = [*about.get("remarks", ()), *map(one_line, _lines_on_run(reporter))]
         about["exit_status"] = int(session.exitstatus)
-        document = {"machine_info": {"gpu": _gpu_of(session.config)}, "datetime": datetime.now(UTC).isoformat()}
+        device = session.config.stash.get(DEVICE, None)  # which the benchmark, where it measures, describes in full
+        gpu = facts_of(device) if isinstance(device, DeviceInfo) else {}
+        document = {"machine_info": {"gpu": gpu}, "datetime": datetime.now(UTC).isoformat()}
         document["commit_info"] = session.config.hook.pytest_benchmark_generate_commit_info(config=session.config)
         content = session.config.stash[RECORD] = compact_json(document | self.document | {"warpwatch": recorded(about)})
         if self._record:
@@ -394,14 +396,6 @@ def _unknown(text: str, place: Place) -> Fault:
     raised = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]  # in pytest's traceback
     message = one_line((raised or lines or ["no message"])[0])
     return Fault(kind=FAILED, place=structs.replace(place, message=message))
-
-
-def _gpu_of(config: pytest.Config) -> dict[str, Any]:
-    """Return what is recorded of the device of a run that measures nothing."""
-    device = config.stash.get(DEVICE, None)
-    if not isinstance(device, DeviceInfo):
-        return {}
-    return facts_of(device)
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:

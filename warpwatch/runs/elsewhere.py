@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from warpwatch.runs.files import PACKED, PLAIN, run_files
-from warpwatch.runs.record import LARGEST, BadRun
+from warpwatch.runs.files import LARGEST, PACKED, PLAIN, run_files
+from warpwatch.runs.record import BadRun
 
 MOST_FILES = 200  # runs of a baseline
 KEPT_SECONDS = 7 * 86400  # how long the copies of a process that was killed stay

@@ -16,6 +16,7 @@ from typing import Any
 
 from warpwatch.devices.atomic_write import write_whole as write_whole  # noqa: PLC0414  # users import both from here
 
+LARGEST = 2**27  # bytes of a file, unpacked: ten times the largest run, and small enough for memory
 PLAIN, PACKED = ".json", ".json.xz"  # how the name of a saved run ends; the second one is compressed by xz
 NUMBERED = re.compile(r"([0-9]{4,})_.*\.json(\.xz)?", re.DOTALL)  # names of the runs that ``write_run`` saves
 
@@ -62,13 +63,13 @@ def chosen_files(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
-def read_content(path: Path, most: int) -> bytes:
-    """Return the first bytes of a file, unpacked where it is compressed: at most one more than ``most``.
+def read_content(path: Path) -> bytes:
+    """Return the first bytes of a file, unpacked where it is compressed: at most one more than LARGEST.
 
     Raises OSError, EOFError or LZMAError.
     """
     with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
-        return file.read(most + 1)
+        return file.read(LARGEST + 1)
 
 
 def compact_json(document: Mapping[str, Any]) -> bytes:

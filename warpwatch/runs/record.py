@@ -32,14 +32,13 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.runs.explained import Explained
 from warpwatch.runs.faults import UNPRINTABLE, Fault, Place
 from warpwatch.runs.faults import Text as Text  # noqa: PLC0414  # users import it from here
-from warpwatch.runs.files import read_content, run_files
+from warpwatch.runs.files import LARGEST, read_content, run_files
 from warpwatch.runs.identity import Identity
 from warpwatch.verdict.rule import Decision, Verdict
 
 NO_GPU = "no-gpu"
 # A run that differs from its baseline in one of these cannot be compared with it.
 SETTINGS: Mapping[str, str] = {"slug": "GPU", "driver": "driver", "cache": "cache mode", "toolkit": "CUDA toolkit"}
-LARGEST = 2**27  # bytes of a file, unpacked: ten times the largest run, and small enough for memory
 SHORTEST, LONGEST = 1e-12, 1e9  # seconds of a sample: ratios and their logarithms stay far from overflow
 
 VERSION = 1  # of what a run records beside pytest-benchmark's own; 0: it recorded no decisions and no tests
@@ -365,7 +364,7 @@ def read_document(path: Path) -> Any:
 
 def _content(path: Path) -> bytes:
     try:
-        content = read_content(path, LARGEST)
+        content = read_content(path)
     except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
         raise BadRun(f"{path}: cannot be read ({error})") from None
     if len(content) > LARGEST:

@@ -32,8 +32,11 @@ class FamilyPage:
         by_dtype = defaultdict[str, list[Entry]](list)
         for entry in self.cases:
             by_dtype[entry.dtype].append(entry)
-        roofs = self.material.roofs
-        return {dtype: (_charts(cases, roofs.get(dtype)), _tables(cases)) for dtype, cases in by_dtype.items()}
+        makers, roofs = (_times, _blocks, _growth, _gains, _ladder), self.material.roofs
+        return {
+            dtype: (_charts(cases, roofs.get(dtype)), [table for make in makers if (table := make(cases)).rows])
+            for dtype, cases in by_dtype.items()
+        }
 
     @cached_property
     def best(self) -> str:
@@ -77,11 +80,6 @@ def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
         says = f"Rate over intensity of {len(points)} variants, best blocks"
         drawn.append(roofline(roof, points, cases[0], says, h=340))
     return drawn
-
-
-def _tables(cases: Sequence[Entry]) -> list[Table]:
-    tables = [_times(cases), _blocks(cases), _growth(cases), _gains(cases), _ladder(cases)]
-    return [table for table in tables if table.rows]
 
 
 def _grid(
