@@ -10,6 +10,7 @@ from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
+from warpwatch.compare.anchors import beside_anchors
 from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed
 from warpwatch.compare.doubts import SAME_CODE, change_of_work, disturbance
@@ -106,7 +107,8 @@ class BaselineComparison(Comparison):
             return
         cases = {name: SampledCase.of(self.measured[name]) for name in names}
         processes = Processes(past, cases, self.gpu_uuid, self.doubt, self.parts)
-        self.decisions |= _measure_and_decide(processes, self.measured, again)
+        decided = _measure_and_decide(processes, self.measured, again)
+        self.decisions |= beside_anchors(decided, processes.reference, past, self.gpu_uuid)
         effect, self.changed = processes.effects[0], processes.changed
         self.common, self.alarm = taken_out(effect), effect.alarm(processes.baseline_effects)
         self.notes = [processes.outlook(), processes.floor_note(), self.alarm]
