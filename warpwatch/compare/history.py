@@ -196,6 +196,9 @@ def _numbered_works(runs: Sequence[RunRecord]) -> list[dict[str, int]]:
         numbers = {}
         for name, timed in on_gpu(run).items():
             works, own = seen.setdefault(name, []), timed.facts.identity
+            if works and (works[-1] is own or works[-1] == own):
+                numbers[name] = len(works) - 1
+                continue
             recent = range(len(works) - 1, max(-1, len(works) - 1 - RECENT), -1)
             same = (i for i in recent if works[i] is own or works[i] == own or not difference(works[i], own))
             numbers[name] = next(same, len(works))
@@ -226,15 +229,30 @@ class Series:
         same = self.works[lag:] == self.works[:-lag]
         return np.abs(self.logs[lag:] - self.logs[:-lag])[same]
 
-    def bounds(self, cases: int) -> Iterator[int]:
-        """Yield where a new level begins that is a step. ``cases``: the number of series that are looked at."""
-        first = 0
-        found = [*levels(self.logs, self.spread**2, cases), len(self.logs)]
-        for place, end in pairwise(found):
+    @property
+    def changes(self) -> list[int]:
+        """Nights on which the work is another one than in the night before."""
+        return [int(place) + 1 for place in np.flatnonzero(self.works[1:] != self.works[:-1])]
+
+    def bounds(self, cases: int, changes: int) -> list[int]:
+        """Return where a new level begins that is a step: first levels as they are found, then at changes of the work.
+
+        ``cases``, ``changes``: how many series are looked at, and how many changes of work they have.
+        """
+        bounds = [0]
+        for place, end in pairwise([*levels(self.logs, self.spread**2, cases), len(self.logs)]):
             bound = self._at_change(place)
-            if self._is_step(first, bound, end, cases * len(self.logs)):
-                yield bound
-                first = bound
+            is_change, near = bound in self.changes, self.works[max(0, bound - LASTING) : bound + LASTING]
+            if not is_change and np.any(near != near[0]):
+                continue  # the kernel's or not: its nights do not tell
+            if self._is_step(bounds[-1], bound, end, changes if is_change else cases * len(self.logs)):
+                bounds.append(bound)
+        for place in self.changes:
+            first = max(bound for bound in bounds if bound <= place)
+            end = min(bound for bound in (*bounds, *self.changes, len(self.logs)) if bound > place)
+            if first < place and self._is_step(first, place, end, changes):
+                bounds = sorted([*bounds, place])
+        return bounds[1:]
 
     def _at_change(self, place: int) -> int:
         """Move a bound to where the work changed, a night or two away, if the nights between fit the other level."""
@@ -277,8 +295,9 @@ def _steps_of(runs: Sequence[RunRecord]) -> Iterator[Step]:
     """Yield the steps in the runs of one GPU."""
     alignment = Alignment.of(runs)
     every = _all_series(alignment)
+    changes = sum(len(series.changes) for series in every.values())
     for name, series in every.items():
-        bounds = [0, *series.bounds(len(every)), len(series.logs)]
+        bounds = [0, *series.bounds(len(every), changes), len(series.logs)]
         for first, middle, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
             ratio = math.exp(np.median(series.logs[middle:end]) - np.median(series.logs[first:middle]))
             yield Step(name, ratio, runs[series.places[middle - 1]], runs[series.places[middle]])
@@ -313,13 +332,13 @@ def _memory(every: Sequence[Series]) -> float:
 
     It is how much less neighbouring nights differ than others. One series does not show it in a few nights.
     """
-    memories, found = np.linspace(0, LONGEST_MEMORY, 98), [0.0]
+    memories, found = np.linspace(0, LONGEST_MEMORY, 98), list[float]()
     near, *others = (_median(np.concatenate([each.apart(lag) for each in every])) for lag in (1, *LAGS))
     for lag, apart in zip(LAGS, others, strict=True):
         ratios = np.sqrt(sum(memories**nights for nights in range(lag)))
-        if near:
+        if near and apart:
             found.append(float(memories[np.argmin(np.abs(ratios - apart / near))]))
-    return max(found)
+    return max(found, default=0.0)
 
 
 def _median(values: Floats) -> float:
