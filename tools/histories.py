@@ -79,7 +79,7 @@ class Kernels:
         cases = {}
         for name, time, code in zip(self.names, seconds, codes, strict=True):
             facts = self.facts[name]
-            if code:
+            if code and facts.identity:
                 identity = msgspec.structs.replace(facts.identity, code=f"code {code}")
                 facts = replace(facts, identity=identity)
             cases[name] = CaseRecord(samples=(float(time),), facts=facts)
@@ -319,9 +319,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.histories", description=about)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RECORDING", help="a saved run, or a folder of them")
     parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (1)")
-    parser.add_argument(
-        "--trials", type=int, default=1, help="histories a row (1); of lucky baselines ten times as many"
-    )
+    parser.add_argument("--trials", type=int, default=1, help="histories a row (1), of lucky baselines ten")
     return parser
 
 

@@ -38,7 +38,8 @@ FEWEST = 2 * SHORTEST  # runs of a GPU in which two levels have room
 SIGMAS = 3.0
 LAGS = (3, 6, 12)  # nights between the values whose differences, beside those of neighbours, show a memory
 LONGEST_MEMORY = 0.97  # autocorrelation of neighbours
-SPARED = 10  # one night in so many may lie among those of the other level
+# One night in so many of those before and after a step may lie among the others; of ten before, one may already.
+SPARED_BEFORE, SPARED_AFTER, TEN = 20, 10, 10
 # The least that runs differ in what they do to all cases, where no case tells (the second in seconds).
 FACTOR_SIGMA, OFFSET_SIGMA = 1e-3, 40e-9
 RECENT = 4  # works of a case that another one is compared with
@@ -129,7 +130,7 @@ def find_steps(runs: Sequence[RunRecord]) -> list[Step]:
 
 def common_effects(runs: Sequence[RunRecord]) -> list[ProcessEffect]:
     """Estimate what each run did to every case, against earlier runs of its GPU. Runs on several GPUs show none."""
-    effects = {}
+    effects = dict[Path, ProcessEffect]()
     for own in by_uuid(runs).values():
         effects |= dict(zip((run.path for run in own), Alignment.of(own).effects, strict=True))
     return [effects[run.path] if len(by_gpu(run)) == 1 else ProcessEffect() for run in runs]
@@ -227,7 +228,7 @@ class Series:
     def apart(self, lag: int) -> Floats:
         """Differences between nights of the same work, some nights apart."""
         same = self.works[lag:] == self.works[:-lag]
-        return np.abs(self.logs[lag:] - self.logs[:-lag])[same]
+        return np.asarray(np.abs(self.logs[lag:] - self.logs[:-lag])[same], np.float64)
 
     @property
     def changes(self) -> list[int]:
@@ -267,6 +268,7 @@ class Series:
     def _is_step(self, first: int, bound: int, end: int, tests: int) -> bool:
         """Tell whether the nights from a bound on are a level of their own, after those since the step before."""
         past, new = np.sort(self.logs[first:bound]), np.sort(self.logs[bound:end])
+        spared = max(len(past) // SPARED_BEFORE, int(len(past) >= TEN)), len(new) // SPARED_AFTER
         nights = SHORTEST if self.works[bound - 1] != self.works[bound] else LASTING
         if min(len(past), len(new)) < nights:
             return False
@@ -276,8 +278,9 @@ class Series:
             variance += self.common**2 * (1 / len(past) + 1 / len(new))
         if abs(change) < max(math.log1p(RELEVANT), math.sqrt(_penalty(tests) * variance)):
             return False
-        low, high = (past, new) if change > 0 else (new, past)
-        return bool(low[-1 - len(low) // SPARED] < high[len(high) // SPARED])
+        if change > 0:
+            return bool(past[-1 - spared[0]] < new[spared[1]])
+        return bool(new[-1 - spared[1]] < past[spared[0]])
 
 
 def _of_mean(nights: int, memory: float) -> float:
