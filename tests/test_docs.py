@@ -18,7 +18,7 @@ import pytest
 from tests.checkout import Bench
 from tests.project import ROOT
 from tests.stranger import run_command, run_pytest
-from tools import score
+from tools import histories, score
 from warpwatch.cli.main import make_parser
 
 README = ROOT / "README.md"
@@ -99,7 +99,8 @@ COMMANDS = sorted({command for page in PAGES for command in shown(page)})
 PYTEST = [command for command in COMMANDS if re.match(r"(\w+=\S+ )?pytest ", command)]
 MAKE = [command for command in COMMANDS if command.startswith("make ")]
 WARPWATCH = [command for command in COMMANDS if " -m warpwatch " in command]
-SCORE = [command for command in COMMANDS if command.startswith("python -m tools.score ")]
+REPLAYS = {"tools.score": score, "tools.histories": histories}
+SCORE = [command for command in COMMANDS if command.split()[2:3] and command.split()[2] in REPLAYS]
 # Commands of a stranger's repository (docs/your-kernels.md): tests/cli/test_init.py runs them there.
 ELSEWHERE = {
     "pip install warpwatch",
@@ -186,7 +187,8 @@ def test_every_warpwatch_command_is_understood(command: str) -> None:
 def test_what_replays_recordings_is_given_runs_that_are_there() -> None:
     assert SCORE
     for command in SCORE:
-        runs = score.make_parser().parse_args(shlex.split(command)[3:]).runs
+        words = shlex.split(command)
+        runs = REPLAYS[words[2]].make_parser().parse_args(words[3:]).runs
         assert all(glob(str(ROOT / run)) for run in runs)
 
 
