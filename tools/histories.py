@@ -333,6 +333,7 @@ def main() -> int:
         rng = np.random.default_rng(options.seed)
         for line in histories(kernels, rng, options.trials):
             print(line, flush=True)
+        rng = np.random.default_rng(options.seed)
         print(f"\nNights differ by {100 * NIGHT:.1f} % (standard deviation) where a baseline is lucky.\n")
         for line in anchors(find_project(Path.cwd()), kernels, rng, options.trials):
             print(line, flush=True)

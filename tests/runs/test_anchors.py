@@ -108,6 +108,18 @@ def test_an_anchor_is_the_oldest_run_of_the_same_work_and_no_run_of_the_baseline
     assert sorted(len(run.cases) for run in read_anchors(folder)) == [1, 47]
 
 
+def test_one_process_in_another_mode_is_no_distance(project: Project, tmp_path: Path) -> None:
+    paths = save(tmp_path / "saved", 0, {})
+    document = json.loads(paths[0].read_text())
+    entry = next(entry for entry in document["benchmarks"] if entry["param"] == LONG[0])
+    entry["stats"]["data"] = [1.04 * time for time in entry["stats"]["data"]]
+    paths[0].write_text(json.dumps(document))
+    for night in range(3):  # of the second it is a run of the baseline before, of the third an anchor
+        assert promoted(project, paths if night == 0 else save(tmp_path / "saved", night, {}))
+    (anchor,) = read_anchors(project.baselines / "a-gpu")
+    assert len(anchor.cases[LONG[0]].facts.again) == 4
+
+
 def test_anchors_of_another_gpu_are_kept_and_say_nothing_and_those_of_another_driver_go(
     project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from warpwatch.catalogue.project import Project
@@ -15,7 +14,7 @@ from warpwatch.report.tables import changes
 from warpwatch.runs.anchors import Anchors, spans
 from warpwatch.runs.baseline import Baseline, objections
 from warpwatch.runs.files import chosen_files, run_files
-from warpwatch.runs.record import RunRecord, by_gpu, read_run
+from warpwatch.runs.record import RunRecord, read_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +43,7 @@ def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], 
         print("".join(f"  {when}: {text}\n" for text in spans(spanned)), end="")
     print(changes(previous, runs))
     anchors = Anchors.choose(folder, runs, previous)
-    drift = _drift(runs, anchors, previous)
+    drift = _drift(runs, anchors)
     found = objections(runs, previous) | ({"drift": drift} if drift else {})
     refused = {word: reasons for word, reasons in found.items() if word not in allowed}
     for word, reasons in refused.items():
@@ -59,14 +58,9 @@ def promote(project: Project, paths: Sequence[Path], *, allowed: Sequence[str], 
     return 0
 
 
-def _drift(runs: Sequence[RunRecord], anchors: Anchors, previous: Sequence[RunRecord]) -> list[str]:
+def _drift(runs: Sequence[RunRecord], anchors: Anchors) -> list[str]:
     """Say how many cases have anchors, and return lines on those that are far from them."""
-    chosen = [
-        replace(run, cases={name: timed for name, timed in run.cases.items() if name in anchors.cases[run.path]})
-        for run in (*anchors.earlier, *(part for run in previous for part in by_gpu(run)))
-        if run.path in anchors.cases
-    ]
-    compared = distances(runs, chosen)
+    compared = distances(runs, anchors.runs)
     count = len({name for distance in compared for name in distance.decisions})
     kept = len(set().union(*anchors.cases.values()))
     print(f"anchors: earlier runs of {kept} cases at the same work, of {count} cases on the GPUs of these runs")

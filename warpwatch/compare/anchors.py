@@ -11,7 +11,7 @@ from warpwatch.compare.reference import on_gpu
 from warpwatch.runs.anchors import read_anchors, same_work
 from warpwatch.runs.record import CaseRecord, RunRecord, by_gpu
 from warpwatch.verdict.process_effects import ProcessEffect, process_effect
-from warpwatch.verdict.rule import MIN_PROCESSES, RELEVANT, Decision, Verdict, decide, learn, unpaired
+from warpwatch.verdict.rule import RELEVANT, Decision, Verdict, decide, learn, unpaired
 
 # The least floor between two days: what is relevant, and once more for what differs from day to day.
 BETWEEN_DAYS = 2 * RELEVANT
@@ -34,15 +34,15 @@ class Distance:
             for name, timed in on_gpu(anchor).items()
             if all(same_work(timed.facts, run.cases[name].facts) for run in runs if name in run.cases)
         }
-        old = _medians(cases)
-        new = [{name: seconds for name, seconds in _medians(run.cases).items() if name in old} for run in runs]
+        old = {name: median(_processes(timed)) for name, timed in cases.items()}
+        new = [{name: median(run.cases[name].samples) for name in old if name in run.cases} for run in runs]
         effects = [process_effect(old, times) for times in new]
         aligned = [{n: own.remove(t) for n, t in times.items()} for own, times in zip(effects, new, strict=True)]
-        swapped = {}  # so that floors are of the new side, which has several processes
-        for name, seconds in old.items():
+        swapped = {}  # so that floors are of the new side, whose processes are those that will be compared with
+        for name, timed in cases.items():
             if own := [times[name] for times in aligned if name in times]:
-                effect = unpaired(own, [seconds])
-                swapped[name] = replace(effect, floor=BETWEEN_DAYS, processes=MIN_PROCESSES)
+                effect = unpaired(own, _processes(timed))
+                swapped[name] = replace(effect, floor=BETWEEN_DAYS, processes=min(len(own), effect.processes))
         found = decide(swapped, learn(swapped.values())) if swapped else {}
         return cls(anchor, effects, {name: _turned(decision) for name, decision in found.items()})
 
@@ -61,8 +61,9 @@ class Distance:
             yield f"... and {len(far) - MOST_NAMED} more cases that differ from the anchor of {day} ({path})"
 
 
-def _medians(cases: Mapping[str, CaseRecord]) -> dict[str, float]:
-    return {name: median(timed.samples) for name, timed in cases.items()}
+def _processes(timed: CaseRecord) -> list[float]:
+    """Return the median of each process of an anchor's day."""
+    return [median(timed.samples), *map(median, timed.facts.again)]
 
 
 def _turned(decision: Decision) -> Decision:
@@ -99,7 +100,7 @@ def beside_anchors(
         cases = {n: t for n, t in on_gpu(anchor).items() if n in reference and same_work(t.facts, present[n])}
         if anchor.gpu_uuid != gpu_uuid or cases.keys().isdisjoint(slower):
             continue
-        times = _medians(cases)
+        times = {name: median(_processes(timed)) for name, timed in cases.items()}
         effect = process_effect({name: reference[name] for name in times}, times)
         for name in times.keys() & slower:
             each = decisions[name]

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
+from statistics import median
 
 from warpwatch.runs.baseline import ANCHORS, unnumbered
 from warpwatch.runs.files import PACKED, compact_json, run_files, write_numbered
 from warpwatch.runs.identity import difference
-from warpwatch.runs.record import SETTINGS, BadRun, Facts, RunRecord, by_gpu, read_document, read_usable
-from warpwatch.runs.thinned import thinned
+from warpwatch.runs.record import SETTINGS, BadRun, CaseRecord, Facts, RunRecord, by_gpu, read_document, read_usable
+from warpwatch.runs.thinned import case_of, thinned
+from warpwatch.verdict.process_effects import process_effect
 
 MOST_GPUS = 8  # whose anchors are kept
 LATEST = datetime.max.replace(tzinfo=UTC)
+DAY = timedelta(days=1)
 
 
 def read_anchors(folder: Path) -> list[RunRecord]:
@@ -39,10 +43,14 @@ def same_work(old: Facts, new: Facts) -> bool:
 
 @dataclass(frozen=True)
 class Anchors:
-    """Choice of anchors. ``cases``: those that each file is the anchor of, by the file's path."""
+    """Choice of anchors. ``cases``: those that each file is the anchor of, by the file's path.
+
+    ``earlier``: the anchors before. ``previous``: the runs of the baseline before.
+    """
 
     folder: Path
     earlier: Sequence[RunRecord]
+    previous: Sequence[RunRecord]
     cases: Mapping[Path, set[str]]
 
     @classmethod
@@ -63,27 +71,58 @@ class Anchors:
                 if same - anchored:
                     cases.setdefault(run.path, set()).update(same - anchored)
                     anchored |= same
-        return cls(folder, earlier, cases)
+        return cls(folder, earlier, previous, cases)
 
-    @property
+    @cached_property
     def runs(self) -> list[RunRecord]:
-        """The anchors that there are already."""
-        return [run for run in self.earlier if run.path in self.cases]
+        """The anchors, a run for each GPU and file, with the medians of the other runs of their days in ``again``."""
+        parts = [part for run in self.previous for part in by_gpu(run)]
+        runs = []
+        for run in (*self.earlier, *parts):
+            if run.path in self.cases:
+                own = {name: timed for name, timed in run.cases.items() if name in self.cases[run.path]}
+                runs.append(
+                    replace(run, cases=own if run.path.parent.name == ANCHORS else _with_others(run, own, parts))
+                )
+        return runs
 
     def write(self) -> list[Path]:
         """Write the anchors that there are not yet; returns those of the others that are none any more."""
         there: dict[Path, set[str]] = {}
         for run in self.earlier:
             there.setdefault(run.path, set()).update(run.cases)
-        files = [_copied(path, cases) for path, cases in self.cases.items() if there.get(path) != cases]
-        if files:
-            write_numbered(self.folder / ANCHORS, files)
+        new = {path: dict[str, CaseRecord]() for path, cases in self.cases.items() if there.get(path) != cases}
+        for run in self.runs:
+            new.get(run.path, {}).update(run.cases)
+        if new:
+            write_numbered(self.folder / ANCHORS, [_copied(path, cases) for path, cases in new.items()])
         return [path for path, cases in there.items() if self.cases.get(path) != cases]
 
 
-def _copied(path: Path, cases: set[str]) -> tuple[str, bytes]:
+def _with_others(run: RunRecord, cases: Mapping[str, CaseRecord], runs: Sequence[RunRecord]) -> dict[str, CaseRecord]:
+    """Return cases with the medians of other runs of the day, as this one would have measured them.
+
+    One process does not tell a rare mode of a case from its usual time.
+    """
+    again: dict[str, list[tuple[float, ...]]] = {name: [] for name in cases}
+    times = {name: median(timed.samples) for name, timed in cases.items()}
+    for other in runs:
+        apart = abs(other.when - run.when) if other.when and run.when else DAY
+        if other.path != run.path and other.gpu_uuid == run.gpu_uuid and apart < DAY:
+            alike = {n: t for n, t in other.cases.items() if n in cases and same_work(t.facts, cases[n].facts)}
+            seconds = {name: median(timed.samples) for name, timed in alike.items()}
+            effect = process_effect(times, seconds)
+            for name, time in seconds.items():
+                again[name].append((effect.remove(time),))
+    return {n: replace(timed, facts=replace(timed.facts, again=tuple(again[n]))) for n, timed in cases.items()}
+
+
+def _copied(path: Path, cases: Mapping[str, CaseRecord]) -> tuple[str, bytes]:
     """Return the name without a number, and the compressed content, of an anchor. Raises BadRun."""
-    return f"{unnumbered(path)}{PACKED}", lzma.compress(compact_json(thinned(read_document(path), cases)))
+    document = thinned(read_document(path), cases)
+    for entry in document["benchmarks"]:
+        entry["extra_info"]["again"] = cases[case_of(entry)].facts.again
+    return f"{unnumbered(path)}{PACKED}", lzma.compress(compact_json(document))
 
 
 def spans(runs: Sequence[RunRecord]) -> Iterator[str]:
