@@ -27,7 +27,7 @@ from warpwatch.compare.reference import on_gpu
 from warpwatch.runs.baseline import ANCHORS
 from warpwatch.runs.files import numbered_runs
 from warpwatch.runs.identity import Difference, Identity, difference
-from warpwatch.runs.record import BadRun, RunRecord, by_gpu, read_usable
+from warpwatch.runs.record import BadRun, RunRecord, by_gpu, by_uuid, read_usable
 from warpwatch.verdict.process_effects import LARGE, SMALL, ProcessEffect, process_effect
 from warpwatch.verdict.rule import MEASURED, RELEVANT, Floats
 
@@ -111,15 +111,6 @@ def load(folder: Path) -> tuple[list[RunRecord], list[str]]:
     if len({run.setting("cache") for run in runs}) > 1:
         raise BadRun(f"{folder}: holds runs with cold and with warm caches, which have no history in common")
     return sorted(runs, key=lambda run: run.when or LONG_AGO), problems
-
-
-def by_uuid(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
-    """Sort runs by the UUID of their GPU. A run on several is split, because two of one model differ permanently."""
-    own: dict[str, list[RunRecord]] = {}
-    for run in runs:
-        for part in by_gpu(run):
-            own.setdefault(part.gpu_uuid, []).append(part)
-    return own
 
 
 def find_steps(runs: Sequence[RunRecord]) -> list[Step]:

@@ -19,7 +19,17 @@ from statistics import median
 from warpwatch.runs.baseline import ANCHORS, unnumbered
 from warpwatch.runs.files import PACKED, compact_json, run_files, write_numbered
 from warpwatch.runs.identity import difference
-from warpwatch.runs.record import SETTINGS, BadRun, CaseRecord, Facts, RunRecord, by_gpu, read_document, read_usable
+from warpwatch.runs.record import (
+    SETTINGS,
+    BadRun,
+    CaseRecord,
+    Facts,
+    RunRecord,
+    by_gpu,
+    by_uuid,
+    read_document,
+    read_usable,
+)
 from warpwatch.runs.thinned import case_of, thinned
 from warpwatch.verdict.process_effects import process_effect
 
@@ -127,9 +137,6 @@ def _copied(path: Path, cases: Mapping[str, CaseRecord]) -> tuple[str, bytes]:
 
 def spans(runs: Sequence[RunRecord]) -> Iterator[str]:
     """Yield how many runs of a baseline each GPU has, and on which days."""
-    own: dict[str, list[RunRecord]] = {}
-    for part in (part for run in runs for part in by_gpu(run)):
-        own.setdefault(part.gpu_uuid, []).append(part)
-    for uuid, parts in own.items():
+    for uuid, parts in by_uuid(runs).items():
         days = sorted({part.when.date().isoformat() if part.when else "no known day" for part in parts})
         yield f"{uuid or 'a GPU without a UUID'}: {len(parts)} run{'s' * (len(parts) > 1)}, {', '.join(days)}"
