@@ -99,7 +99,7 @@ COMMANDS = sorted({command for page in PAGES for command in shown(page)})
 PYTEST = [command for command in COMMANDS if re.match(r"(\w+=\S+ )?pytest ", command)]
 MAKE = [command for command in COMMANDS if command.startswith("make ")]
 WARPWATCH = [command for command in COMMANDS if " -m warpwatch " in command]
-REPLAYS = [command for command in COMMANDS if re.match(r"python -m tools[.](score|nights|unsure) ", command)]
+REPLAYS = [command for command in COMMANDS if re.match(r"python -m tools[.](score|histories|nights|unsure) ", command)]
 # Commands of a stranger's repository (docs/your-kernels.md): tests/cli/test_init.py runs them there.
 ELSEWHERE = {
     "pip install warpwatch",

@@ -12,10 +12,10 @@ from statistics import median
 import numpy as np
 
 from warpwatch.catalogue.project import Project
-from warpwatch.compare.history import FEWEST, SHORTEST, Cause, Step, by_uuid, find_steps, load
+from warpwatch.compare.history import FEWEST, SHORTEST, Cause, Step, find_steps, load
 from warpwatch.runs.files import write_whole
 from warpwatch.runs.identity import difference
-from warpwatch.runs.record import RunRecord
+from warpwatch.runs.record import RunRecord, by_uuid
 
 MOST_LINES = 20
 HOW_TO_FIND = "which commit it was: python -m warpwatch bisect --from-history"

@@ -27,7 +27,7 @@ from warpwatch.compare.reference import on_gpu
 from warpwatch.runs.baseline import ANCHORS
 from warpwatch.runs.files import numbered_runs
 from warpwatch.runs.identity import Difference, Identity, difference
-from warpwatch.runs.record import BadRun, RunRecord, by_gpu, read_usable
+from warpwatch.runs.record import BadRun, RunRecord, by_gpu, by_uuid, read_usable
 from warpwatch.verdict.process_effects import LARGE, SMALL, ProcessEffect, process_effect
 from warpwatch.verdict.rule import MEASURED, RELEVANT, Floats
 
@@ -38,7 +38,8 @@ FEWEST = 2 * SHORTEST  # runs of a GPU in which two levels have room
 SIGMAS = 3.0
 LAGS = (3, 6, 12)  # nights between the values whose differences, beside those of neighbours, show a memory
 LONGEST_MEMORY = 0.97  # autocorrelation of neighbours
-SPARED = 10  # one night in so many may lie among those of the other level
+# One night in so many of those before and after a step may lie among the others; of ten before, one may already.
+SPARED_BEFORE, SPARED_AFTER, TEN = 20, 10, 10
 # The least that runs differ in what they do to all cases, where no case tells (the second in seconds).
 FACTOR_SIGMA, OFFSET_SIGMA = 1e-3, 40e-9
 RECENT = 4  # works of a case that another one is compared with
@@ -112,15 +113,6 @@ def load(folder: Path) -> tuple[list[RunRecord], list[str]]:
     return sorted(runs, key=lambda run: run.when or LONG_AGO), problems
 
 
-def by_uuid(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
-    """Sort runs by the UUID of their GPU. A run on several is split, because two of one model differ permanently."""
-    own: dict[str, list[RunRecord]] = {}
-    for run in runs:
-        for part in by_gpu(run):
-            own.setdefault(part.gpu_uuid, []).append(part)
-    return own
-
-
 def find_steps(runs: Sequence[RunRecord]) -> list[Step]:
     """Find every step of every case, GPU by GPU, the largest slowdown first. ``runs``: oldest first."""
     steps = [step for own in by_uuid(runs).values() for step in _steps_of(own)]
@@ -129,7 +121,7 @@ def find_steps(runs: Sequence[RunRecord]) -> list[Step]:
 
 def common_effects(runs: Sequence[RunRecord]) -> list[ProcessEffect]:
     """Estimate what each run did to every case, against earlier runs of its GPU. Runs on several GPUs show none."""
-    effects = {}
+    effects = dict[Path, ProcessEffect]()
     for own in by_uuid(runs).values():
         effects |= dict(zip((run.path for run in own), Alignment.of(own).effects, strict=True))
     return [effects[run.path] if len(by_gpu(run)) == 1 else ProcessEffect() for run in runs]
@@ -196,6 +188,9 @@ def _numbered_works(runs: Sequence[RunRecord]) -> list[dict[str, int]]:
         numbers = {}
         for name, timed in on_gpu(run).items():
             works, own = seen.setdefault(name, []), timed.facts.identity
+            if works and (works[-1] is own or works[-1] == own):
+                numbers[name] = len(works) - 1
+                continue
             recent = range(len(works) - 1, max(-1, len(works) - 1 - RECENT), -1)
             same = (i for i in recent if works[i] is own or works[i] == own or not difference(works[i], own))
             numbers[name] = next(same, len(works))
@@ -224,17 +219,32 @@ class Series:
     def apart(self, lag: int) -> Floats:
         """Differences between nights of the same work, some nights apart."""
         same = self.works[lag:] == self.works[:-lag]
-        return np.abs(self.logs[lag:] - self.logs[:-lag])[same]
+        return np.asarray(np.abs(self.logs[lag:] - self.logs[:-lag])[same], np.float64)
 
-    def bounds(self, cases: int) -> Iterator[int]:
-        """Yield where a new level begins that is a step. ``cases``: the number of series that are looked at."""
-        first = 0
-        found = [*levels(self.logs, self.spread**2, cases), len(self.logs)]
-        for place, end in pairwise(found):
+    @property
+    def changes(self) -> list[int]:
+        """Nights on which the work is another one than in the night before."""
+        return [int(place) + 1 for place in np.flatnonzero(self.works[1:] != self.works[:-1])]
+
+    def bounds(self, cases: int, changes: int) -> list[int]:
+        """Return where a new level begins that is a step: first levels as they are found, then at changes of the work.
+
+        ``cases``, ``changes``: how many series are looked at, and how many changes of work they have.
+        """
+        bounds = [0]
+        for place, end in pairwise([*levels(self.logs, self.spread**2, cases), len(self.logs)]):
             bound = self._at_change(place)
-            if self._is_step(first, bound, end, cases * len(self.logs)):
-                yield bound
-                first = bound
+            is_change, near = bound in self.changes, self.works[max(0, bound - LASTING) : bound + LASTING]
+            if not is_change and np.any(near != near[0]):
+                continue  # the kernel's or not: its nights do not tell
+            if self._is_step(bounds[-1], bound, end, changes if is_change else cases * len(self.logs)):
+                bounds.append(bound)
+        for place in self.changes:
+            first = max(bound for bound in bounds if bound <= place)
+            end = min(bound for bound in (*bounds, *self.changes, len(self.logs)) if bound > place)
+            if first < place and self._is_step(first, place, end, changes):
+                bounds = sorted([*bounds, place])
+        return bounds[1:]
 
     def _at_change(self, place: int) -> int:
         """Move a bound to where the work changed, a night or two away, if the nights between fit the other level."""
@@ -249,6 +259,7 @@ class Series:
     def _is_step(self, first: int, bound: int, end: int, tests: int) -> bool:
         """Tell whether the nights from a bound on are a level of their own, after those since the step before."""
         past, new = np.sort(self.logs[first:bound]), np.sort(self.logs[bound:end])
+        spared = max(len(past) // SPARED_BEFORE, int(len(past) >= TEN)), len(new) // SPARED_AFTER
         nights = SHORTEST if self.works[bound - 1] != self.works[bound] else LASTING
         if min(len(past), len(new)) < nights:
             return False
@@ -258,8 +269,9 @@ class Series:
             variance += self.common**2 * (1 / len(past) + 1 / len(new))
         if abs(change) < max(math.log1p(RELEVANT), math.sqrt(_penalty(tests) * variance)):
             return False
-        low, high = (past, new) if change > 0 else (new, past)
-        return bool(low[-1 - len(low) // SPARED] < high[len(high) // SPARED])
+        if change > 0:
+            return bool(past[-1 - spared[0]] < new[spared[1]])
+        return bool(new[-1 - spared[1]] < past[spared[0]])
 
 
 def _of_mean(nights: int, memory: float) -> float:
@@ -277,8 +289,9 @@ def _steps_of(runs: Sequence[RunRecord]) -> Iterator[Step]:
     """Yield the steps in the runs of one GPU."""
     alignment = Alignment.of(runs)
     every = _all_series(alignment)
+    changes = sum(len(series.changes) for series in every.values())
     for name, series in every.items():
-        bounds = [0, *series.bounds(len(every)), len(series.logs)]
+        bounds = [0, *series.bounds(len(every), changes), len(series.logs)]
         for first, middle, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
             ratio = math.exp(np.median(series.logs[middle:end]) - np.median(series.logs[first:middle]))
             yield Step(name, ratio, runs[series.places[middle - 1]], runs[series.places[middle]])
@@ -313,13 +326,13 @@ def _memory(every: Sequence[Series]) -> float:
 
     It is how much less neighbouring nights differ than others. One series does not show it in a few nights.
     """
-    memories, found = np.linspace(0, LONGEST_MEMORY, 98), [0.0]
+    memories, found = np.linspace(0, LONGEST_MEMORY, 98), list[float]()
     near, *others = (_median(np.concatenate([each.apart(lag) for each in every])) for lag in (1, *LAGS))
     for lag, apart in zip(LAGS, others, strict=True):
         ratios = np.sqrt(sum(memories**nights for nights in range(lag)))
-        if near:
+        if near and apart:
             found.append(float(memories[np.argmin(np.abs(ratios - apart / near))]))
-    return max(found)
+    return max(found, default=0.0)
 
 
 def _median(values: Floats) -> float:

@@ -10,6 +10,7 @@ from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
+from warpwatch.compare.anchors import beside_anchors
 from warpwatch.compare.comparison import Comparison, OldCode, listed
 from warpwatch.compare.confirmation import NEVER, Confirmation, build_then, counted, run_to_build
 from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance
@@ -130,7 +131,8 @@ class BaselineComparison(Comparison):
         self.changed = processes.changed
         if processes.by_pairs:
             self._confirm(processes, again)
-        self.decisions |= _measure_and_decide(processes, self.measured, again)
+        decided = _measure_and_decide(processes, self.measured, again)
+        self.decisions |= beside_anchors(decided, processes.reference, past, self.gpu_uuid)
         effect = processes.effects[0]
         self.common, self.alarm = taken_out(effect), effect.alarm(processes.baseline_effects)
         self.notes = [*self.notes, processes.outlook(), processes.floor_note(), self.alarm]

@@ -18,7 +18,7 @@ from warpwatch.runs.files import PACKED, PLAIN, compact_json, run_files, write_n
 from warpwatch.runs.record import SETTINGS, BadRun, RunRecord, read_document
 
 ANCHORS = "anchors"  # folder beside the runs of a baseline
-WORDS = ("failed", "partial", "dirty", "mixed", "gpu", "against", "same")  # each allows a kind of objection
+WORDS = ("failed", "partial", "dirty", "mixed", "gpu", "against", "same", "drift")  # each allows a kind of objection
 
 
 def objections(runs: Sequence[RunRecord], previous: Sequence[RunRecord]) -> dict[str, list[str]]:
@@ -109,11 +109,15 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _copy(path: Path) -> tuple[str, bytes]:
     """Return the name without a number, and the compressed content, of a run in a baseline. Raises BadRun."""
-    name = re.sub("^[0-9]{4,}_", "", path.name.removesuffix(PACKED).removesuffix(PLAIN))
     try:
-        return f"{name}{PACKED}", lzma.compress(compact_json(read_document(path)))
+        return f"{unnumbered(path)}{PACKED}", lzma.compress(compact_json(read_document(path)))
     except ValueError as error:
         raise BadRun(f"{path}: holds a number that JSON does not have ({error})") from None
+
+
+def unnumbered(path: Path) -> str:
+    """Return the name of a run's file without number and ending."""
+    return re.sub("^[0-9]{4,}_", "", path.name.removesuffix(PACKED).removesuffix(PLAIN))
 
 
 def _alike(runs: Iterable[RunRecord]) -> dict[object, list[RunRecord]]:

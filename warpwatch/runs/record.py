@@ -528,6 +528,15 @@ def by_gpu(run: RunRecord) -> list[RunRecord]:
     ]
 
 
+def by_uuid(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    """Sort runs by the UUID of their GPU. A run on several is split, because two of one model differ permanently."""
+    own: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        for part in by_gpu(run):
+            own.setdefault(part.gpu_uuid, []).append(part)
+    return own
+
+
 def read_usable(paths: Sequence[Path]) -> tuple[list[RunRecord], list[str]]:
     """Read the runs that can be read, with a sentence for each file or case that cannot.
 

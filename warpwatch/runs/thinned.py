@@ -15,11 +15,12 @@ MARK = "thinned"  # in the run's own part: it is thinned already
 
 def thinned(document: Mapping[str, Any], cases: Collection[str] | None = None) -> dict[str, Any]:
     """Return the document of a run with few samples of each process. ``cases``: those that stay; None: all."""
-    entries = [_thinned_entry(entry) for entry in document["benchmarks"] if cases is None or _name(entry) in cases]
+    entries = [_thinned_entry(entry) for entry in document["benchmarks"] if cases is None or case_of(entry) in cases]
     return {**document, "benchmarks": entries, "warpwatch": {**document.get("warpwatch", {}), MARK: True}}
 
 
-def _name(entry: Mapping[str, Any]) -> str:
+def case_of(entry: Mapping[str, Any]) -> str:
+    """Return the id of the case that an entry of a run's document is of."""
     return str(entry.get("param") or entry.get("name"))
 
 
