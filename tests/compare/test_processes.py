@@ -196,7 +196,7 @@ def test_on_another_day_saved_times_allow_for_what_days_differ(slower: float, ve
         processes.absorb({name: case.processes[0] for name, case in processes.cases.items()})
     decision = processes.decide()["changed"]
     assert (decision.verdict, decision.decided_by) == (verdict, SAVED_TIMES)
-    said = "noise floors of saved times are 0.5 % wider: the baseline has no runs of this GPU of the last day"
+    said = "noise floors of saved times are 1.0 % wider: the baseline has no runs of this GPU of the last day"
     assert processes.floor_note().startswith(said)
 
 

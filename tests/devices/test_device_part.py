@@ -22,9 +22,10 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, compile_file, nvcc
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
-from warpwatch.devices.worker import Kernel, Worker, describe_device
+from warpwatch.devices.worker import Worker, describe_device
 
 GPU = Target("sm_90")
 PAGE = ROOT / "docs" / "torch-extensions.md"

@@ -11,10 +11,8 @@ from warpwatch.compare.reference import on_gpu
 from warpwatch.runs.anchors import read_anchors, same_work
 from warpwatch.runs.record import CaseRecord, RunRecord, by_gpu
 from warpwatch.verdict.process_effects import ProcessEffect, process_effect
-from warpwatch.verdict.rule import RELEVANT, Decision, Verdict, decide, learn, unpaired
+from warpwatch.verdict.rule import BETWEEN_DAYS, Decision, Verdict, decide, learn, unpaired
 
-# The least floor between two days: what is relevant, and once more for what differs from day to day.
-BETWEEN_DAYS = 2 * RELEVANT
 MOST_NAMED = 10
 
 

@@ -25,6 +25,7 @@ from warpwatch.timing.inputs import sharing_key
 from warpwatch.timing.measurement import Again, Budget, Measured, prepare, take_next_process
 from warpwatch.verdict.process_effects import ProcessEffect, aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
+    BETWEEN_DAYS,
     MAX_FLOOR,
     MIN_CONTROLS,
     PAIRS,
@@ -51,9 +52,6 @@ MIN_GPUS = 3  # a baseline of fewer GPUs does not show how far two of them diffe
 # floor on a GPU that the baseline does not have, unless three others and enough unchanged cases show a smaller one: of
 # ten H200s, each against four of the others, the furthest of 845 cases was up to 12 floors off, in half of them 1.8.
 FLOOR_BETWEEN_GPUS = 0.25
-BETWEEN_DAYS = (
-    0.005  # allowance where the baseline's runs of a GPU are of another day: no data show how far days differ
-)
 DAY = timedelta(days=1)  # the runs of a baseline that lie within it before a run are of the same day
 MAX_PROCESSES = 6  # the processes that measure a case that is hard to decide
 # The processes of a run that measure cases whose machine code is the baseline's: these can only be the same or unsure.
