@@ -47,6 +47,7 @@ LONG_SECONDS = 1e-3  # of a kernel from which on one launch in each way is enoug
 # A way is clearly faster where its median is below this share of the other's: times of a GPU, and of the host, which
 # are those of the software device.
 CLEARLY, CLEARLY_ON_HOST = 0.8, 0.5
+CLEARLY_LATER = 0.5  # of launches of another moment: under a power cap the clock may have fallen to 0.6 of what it was
 LEAST_ON_HOST = 2e-4  # seconds by which times of the host differ at least: its caches alone are a few dozen µs
 SLACK = 2  # on the tolerance of inputs that are drawn anew in each run: what is not computed is further away
 DRAWN_BYTES = 2**16  # of inputs, up to which new ones are drawn; the values of larger ones change their places
@@ -90,7 +91,7 @@ def check_work(
                 check_sample(copies[0], shared, 0)
         problem = _problem({**times, USUAL: [*times[USUAL], usual or times[USUAL][0]]}, clearly, least)
         if usual and has_gpu_clock:  # the host's own times differ from one moment to the next
-            problem = problem or _problem({USUAL: [usual], "later": times[USUAL][1:] or [usual]}, clearly)
+            problem = problem or _problem({USUAL: [usual], "later": times[USUAL][1:] or [usual]}, CLEARLY_LATER)
         if number >= FEWEST_ROUNDS and not problem:
             return
     raise WrongResult(f"{copies[0].case.id} {problem}")
