@@ -18,7 +18,9 @@ def interval(count: int, total: int) -> tuple[float, float]:
 
 
 def share(count: int, total: int) -> str:
-    """Say how many of how many, and the interval in per cent: ``0 of 30 (< 9.5 %)``."""
+    """Say how many of how many, and the interval in per cent: ``0 of 30 (< 9.5 %)``; a dash for none of none."""
+    if not total:
+        return "–"
     low, high = (f"{100 * bound:.{2 if bound < 0.99 else 4}g}" for bound in interval(count, total))
     if not count:
         return f"0 of {total} (< {high} %)"

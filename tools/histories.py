@@ -26,6 +26,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from tools.counts import share as share_of
 from tools.recording import Recording, record
 from warpwatch.__main__ import run_command
 from warpwatch.catalogue.project import Project, find_project
@@ -181,17 +182,6 @@ def _is_planted(step: Step, slower: set[str]) -> bool:
     return at and step.case in slower and step.ratio > 1 and step.cause == Cause.KERNEL
 
 
-def interval(hits: int, of: int) -> str:
-    """Return a share with its 95 % interval (Clopper and Pearson 1934)."""
-    from scipy import special  # noqa: PLC0415
-
-    if not of:
-        return "–"
-    low = special.betaincinv(hits, of - hits + 1, 0.025) if hits else 0.0
-    high = special.betaincinv(hits + 1, of - hits, 0.975) if hits < of else 1.0
-    return f"{hits} of {of}: {100 * hits / of:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
-
-
 def rate(events: int, nights: int) -> str:
     """Return events in 100 nights with the 95 % interval of a Poisson distribution (Garwood 1936)."""
     from scipy import special  # noqa: PLC0415
@@ -212,7 +202,7 @@ def histories(kernels: Kernels, rng: np.random.Generator, trials: int) -> Iterat
         counts = [history(kernels, NOISES[name], rng, step, share) for _ in range(trials)]
         total = {each.name: sum(getattr(count, each.name) for count in counts) for each in fields(Count)}
         planted = f"+{100 * step:.0f} % in {100 * share:.0f} % of the cases" if step else "nothing"
-        found = [interval(total[key], total["planted"]) for key in ("soon", "later")]
+        found = [share_of(total[key], total["planted"]) for key in ("soon", "later")]
         false = [rate(total[key], total["nights"]) for key in ("kernels", "falls", "environment")]
         yield f"| {name} | {planted} | {' | '.join(found)} | {' | '.join(false)} |"
 
@@ -303,12 +293,12 @@ def anchors(project: Project, kernels: Kernels, rng: np.random.Generator, trials
     yield "|---|---|"
     for share in (0.01, 0.6, 1.0):
         nights = [creep(project, kernels, rng, share) for _ in range(trials)]
-        soon = interval(sum(night <= 6 for night in nights), trials)
+        soon = share_of(sum(night <= 6 for night in nights), trials)
         what = f"0.5 % slower each night in {100 * share:.0f} % of the cases above 100 µs, each night promoted"
         yield f"| {what} | refused by night 6 in {soon}; in night {min(nights)} to {max(nights)} |"
     for slowdown in (0.0, 0.02, 0.03):
         called = [each for _ in range(10 * trials) for each in lucky(project, kernels, rng, slowdown)]
-        alone, beside = (interval(sum(side), len(called)) for side in zip(*called, strict=True))
+        alone, beside = (share_of(sum(side), len(called)) for side in zip(*called, strict=True))
         what = f"changed cases above 100 µs, {100 * slowdown:+.0f} %, whose baseline is the fastest of ten nights"
         yield f"| {what} | slower in {beside}; without an anchor {alone} |"
 

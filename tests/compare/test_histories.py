@@ -9,16 +9,13 @@ import pytest
 
 from tests.project import BASELINES
 from tools import histories
-from tools.histories import Kernels, history, interval, rate, recorded
+from tools.histories import Kernels, history, rate, recorded
 from warpwatch.compare.history import Step
 from warpwatch.runs.record import read_runs
 from warpwatch.verdict.rule import Floats
 
 
 def test_intervals() -> None:
-    assert interval(0, 30) == "0 of 30: 0 % (0 to 12)"  # Clopper and Pearson, two-sided
-    assert interval(30, 30) == "30 of 30: 100 % (88 to 100)"
-    assert interval(0, 0) == "–"
     assert rate(0, 100) == "0 in 100 (0.0 to 3.7)"
     assert rate(3, 100) == "3 in 100 (0.6 to 8.8)"
 

@@ -102,6 +102,7 @@ def test_pairs_are_judged_by_their_differences() -> None:
 
 def test_a_count_has_its_interval() -> None:
     assert share(0, 30) == "0 of 30 (< 9.5 %)"
+    assert share(0, 0) == "–"
     assert share(30, 30) == "30 of 30 (> 90 %)"
     assert share(22, 30) == "22 of 30 (54 to 88 %)"
     assert share(2139, 2140) == "2139 of 2140 (99.74 to 100 %)"
