@@ -304,6 +304,13 @@ def test_what_pairs_do_not_decide_shares_the_probability_of_error(monkeypatch: p
     assert "decided by saved times, not by pairs: no code (b)" in comparison.describe()
 
 
+def test_a_run_that_does_not_say_that_its_commit_was_clean_is_not_built() -> None:
+    when = datetime.now(UTC)
+    runs = [RunRecord(path=Path(), commit=Commit(id="a" * 40, dirty=dirty), when=when) for dirty in (None, True)]
+    with pytest.raises(BadRevision, match="does not say which commit"):
+        run_to_build(runs, ROOT)
+
+
 def test_pairs_are_expected_to_take_what_they_took_on_an_h100() -> None:
     assert seconds_of(831) == pytest.approx(341, rel=0.05)
     assert seconds_of(18) == pytest.approx(10, rel=0.05)

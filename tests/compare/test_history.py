@@ -24,10 +24,17 @@ NIGHTS, CASES = 40, 60
 MEDIANS = np.exp(np.random.default_rng(2).uniform(np.log(4e-6), np.log(5e-3), CASES))
 
 
-def record(folder: Path, factors: np.ndarray, seed: int = 3, codes: np.ndarray | None = None, uuid: str = "") -> Path:
+def record(
+    folder: Path,
+    factors: np.ndarray,
+    seed: int = 3,
+    codes: np.ndarray | None = None,
+    uuid: str = "",
+    places: np.ndarray | None = None,
+) -> Path:
     """Save nights of CASES cases, whose times are multiplied by ``factors`` (nights by cases).
 
-    ``codes``: numbers of the machine code; else it changes whenever the factor does.
+    ``codes``: numbers of the machine code; else it changes whenever the factor does. ``places``: of each case's arrays.
     """
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +47,11 @@ def record(folder: Path, factors: np.ndarray, seed: int = 3, codes: np.ndarray |
                 {
                     "param": f"case-{i}",
                     "stats": {"data": [float(t)] * 3},
-                    "extra_info": {"cache": "cold", "identity": to_builtins(known(code=f"code {works[night, i]}"))},
+                    "extra_info": {
+                        "cache": "cold",
+                        "places": int(places[night, i]) if places is not None else 0,
+                        "identity": to_builtins(known(code=f"code {works[night, i]}")),
+                    },
                 }
                 for i, t in enumerate(times)
             ],
@@ -174,9 +185,20 @@ def test_a_change_at_the_same_work_is_the_environments_and_told_apart(
     assert (step.case, step.cause) == (f"case-{case}", Cause.ENVIRONMENT)
     assert history.run(PROJECT, case="", folder=folder, new=None) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "1 of the environment: of GPU, driver or memory, and not of kernels:"
+    assert lines[1] == "1 of the environment: of GPU, driver, memory or way of timing, and not of kernels:"
     assert lines[-1].endswith("; the same work: GPU, driver or memory, not the kernel")  # and nothing of bisect
     assert not [number for number in range(6, 21) if history.new_steps(load(folder)[0][:number])]
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_another_way_of_timing_is_no_step_of_a_kernel(tmp_path: Path, changes: bool) -> None:
+    factors, case = np.ones((20, CASES)), int(np.argmax(MEDIANS))
+    factors[10:, case] = 1.05
+    places = np.where(factors > 1, 8, 4)
+    folder = record(tmp_path / "a-gpu", factors, codes=None if changes else np.zeros_like(factors), places=places)
+    (step,) = find_steps(load(folder)[0])
+    assert step.cause == (Cause.UNKNOWN if changes else Cause.ENVIRONMENT)
+    assert step.why == f"timed in another way; {'changed: machine code' if changes else 'the same work'}"
 
 
 def test_each_gpu_has_a_history_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import lzma
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,7 @@ from warpwatch.compare.history import load
 from warpwatch.runs.anchors import read_anchors
 from warpwatch.runs.baseline import ANCHORS
 from warpwatch.runs.files import run_files
-from warpwatch.runs.record import read_run
+from warpwatch.runs.record import BadRun, read_document, read_run
 from warpwatch.verdict.process_effects import mean_of
 from warpwatch.verdict.rule import MEASURED, Decision, Verdict
 
@@ -151,3 +153,22 @@ def test_a_case_is_not_slower_because_its_baseline_was_lucky(project: Project, t
     assert [found[name].verdict for name in LONG] == ["unsure", "unsure", "slower"]
     assert "from its anchor of 2026-01-01: the baseline's runs were faster" in found[LONG[0]].reason
     assert beside_anchors(decided, reference, past, "GPU-b") == decided
+    (path,) = (folder / ANCHORS).iterdir()
+    document = read_document(path)
+    for entry in document["benchmarks"]:
+        if entry["param"] == LONG[0]:
+            entry["extra_info"]["again"] = entry["extra_info"]["again"][:1]  # two processes of that day
+        if entry["param"] == LONG[1]:
+            entry["extra_info"]["throttle"] = [["power cap"]]
+    path.write_bytes(lzma.compress(json.dumps(document).encode()))
+    assert beside_anchors(decided, reference, past, "GPU-a") == decided
+
+
+def test_an_anchor_that_cannot_be_read_is_not_replaced_by_a_later_one(project: Project, tmp_path: Path) -> None:
+    for night in range(2):
+        assert promoted(project, save(tmp_path / "saved", night, {}))
+    (path,) = (project.baselines / "a-gpu" / ANCHORS).iterdir()
+    path.write_text("version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(BadRun, match=re.escape(str(path))):
+        promoted(project, save(tmp_path / "saved", 2, {}))
+    assert path.exists()

@@ -70,8 +70,8 @@ def _name(uuid: str) -> str:
 
 TITLES = {
     Cause.KERNEL: "of kernels, whose work changed there",
-    Cause.UNKNOWN: "of cases whose work is not recorded: of kernels or not (`python -m warpwatch baseline migrate`)",
-    Cause.ENVIRONMENT: "of the environment: of GPU, driver or memory, and not of kernels",
+    Cause.UNKNOWN: "of kernels or not: timed otherwise, or work not recorded (`python -m warpwatch baseline migrate`)",
+    Cause.ENVIRONMENT: "of the environment: of GPU, driver, memory or way of timing, and not of kernels",
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
+from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.reference import on_gpu
 from warpwatch.runs.anchors import read_anchors, same_work
 from warpwatch.runs.record import CaseRecord, RunRecord, by_gpu
@@ -14,6 +15,7 @@ from warpwatch.verdict.process_effects import ProcessEffect, process_effect
 from warpwatch.verdict.rule import BETWEEN_DAYS, Decision, Verdict, decide, learn, unpaired
 
 MOST_NAMED = 10
+FEWEST = 3  # processes of an anchor's day beside which a case is not slower
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Distance:
 
     def lines(self) -> Iterator[str]:
         """Yield what differs: what all cases do, then the cases that differ, the slowest first."""
-        day, path = _day(self.anchor), self.anchor.path.name
+        day, path = self.anchor.day, self.anchor.path.name
         factor = math.exp(fmean(math.log(effect.factor) for effect in self.effects))
         if abs(factor - 1) > BETWEEN_DAYS:
             change = f"{100 * (factor - 1):+.1f} %"
@@ -72,10 +74,6 @@ def _turned(decision: Decision) -> Decision:
     return replace(decision, verdict=verdict, before=before, after=after, ratio=ratio, low=low, high=high)
 
 
-def _day(run: RunRecord) -> str:
-    return run.when.date().isoformat() if run.when else "no known day"
-
-
 def distances(runs: Sequence[RunRecord], anchors: Sequence[RunRecord]) -> list[Distance]:
     """Compare runs with the anchors of their GPUs; anchors of other GPUs say nothing of them."""
     parts = [part for run in runs for part in by_gpu(run)]
@@ -89,13 +87,14 @@ def beside_anchors(
     """Return decisions in which a case is slower only if it is slower than its anchor too, beyond what days differ by.
 
     Of a baseline that was recorded in a fast night, everything later is slower. ``reference``: the baseline's times,
-    from its runs ``past``.
+    from its runs ``past``. Fewer than FEWEST processes of a day tell nothing: one in twenty shows a slower mode.
     """
     decided = dict(decisions)
     slower = [name for name, each in decisions.items() if each.verdict == Verdict.SLOWER]
     present = {name: timed.facts for run in past for name, timed in run.cases.items()}
     for anchor in read_anchors(past[0].path.parent) if slower else ():
-        cases = {n: t for n, t in on_gpu(anchor).items() if n in reference and same_work(t.facts, present[n])}
+        same = {n: t for n, t in on_gpu(anchor).items() if n in reference and same_work(t.facts, present[n])}
+        cases = {n: t for n, t in same.items() if len(_processes(t)) >= FEWEST and not disturbance(t.facts)}
         if anchor.gpu_uuid != gpu_uuid or cases.keys().isdisjoint(slower):
             continue
         times = {name: median(_processes(timed)) for name, timed in cases.items()}
@@ -104,6 +103,6 @@ def beside_anchors(
             each = decisions[name]
             change = each.after / effect.remove(times[name]) - 1
             if change < max(each.floor, BETWEEN_DAYS):
-                reason = f"{100 * change:+.1f} % from its anchor of {_day(anchor)}: the baseline's runs were faster"
+                reason = f"{100 * change:+.1f} % from its anchor of {anchor.day}: the baseline's runs were faster"
                 decided[name] = replace(each, verdict=Verdict.UNSURE, reason=reason)
     return decided

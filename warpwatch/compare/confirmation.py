@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from warpwatch.catalogue.cases import Case
@@ -35,11 +34,10 @@ from warpwatch.revision.commit import (
 )
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.identity import difference
-from warpwatch.runs.record import RunRecord
+from warpwatch.runs.record import LONG_AGO, RunRecord
 from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.verdict.rule import PAIRS, SAME_WORK, SCREENING_PROCESSES, Decision, Verdict
 
-NEVER = datetime.min.replace(tzinfo=UTC)
 # What a pair takes in a process (831 pairs: 341 s in three, on an H100), and what a process takes before it measures.
 PAIR_COST, PROCESS_COST = 0.14, 1.2
 MOST_CHANGES = 5  # changes of kernels before which a commit is looked for that has the baseline's code
@@ -47,8 +45,8 @@ MOST_CHANGES = 5  # changes of kernels before which a commit is looked for that 
 
 def newest_clean(runs: Iterable[RunRecord]) -> RunRecord | None:
     """Return the last of the runs that were made of a clean commit."""
-    clean = [run for run in runs if run.commit.id and not run.commit.dirty and run.when]
-    return max(clean, key=lambda run: run.when or NEVER, default=None)
+    clean = [run for run in runs if run.commit.id and run.commit.dirty is False and run.when]
+    return max(clean, key=lambda run: run.when or LONG_AGO, default=None)
 
 
 def run_to_build(runs: Iterable[RunRecord], root: Path) -> RunRecord:

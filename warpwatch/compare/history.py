@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
@@ -27,7 +26,7 @@ from warpwatch.compare.reference import on_gpu
 from warpwatch.runs.baseline import ANCHORS
 from warpwatch.runs.files import numbered_runs
 from warpwatch.runs.identity import Difference, Identity, difference
-from warpwatch.runs.record import BadRun, RunRecord, by_gpu, by_uuid, read_usable
+from warpwatch.runs.record import LONG_AGO, BadRun, Facts, RunRecord, by_gpu, by_uuid, read_usable
 from warpwatch.verdict.process_effects import LARGE, SMALL, ProcessEffect, process_effect
 from warpwatch.verdict.rule import MEASURED, RELEVANT, Floats
 
@@ -43,7 +42,6 @@ SPARED_BEFORE, SPARED_AFTER, TEN = 20, 10, 10
 # The least that runs differ in what they do to all cases, where no case tells (the second in seconds).
 FACTOR_SIGMA, OFFSET_SIGMA = 1e-3, 40e-9
 RECENT = 4  # works of a case that another one is compared with
-LONG_AGO = datetime.min.replace(tzinfo=UTC)  # a run that does not say when it was measured comes first
 
 Ints = npt.NDArray[np.int_]
 
@@ -67,33 +65,38 @@ class Step:
 
     def __str__(self) -> str:
         revisions = f"{self.before.commit}..{self.after.commit}"
-        days = f"{_day(self.before)} to {_day(self.after)}"
+        days = f"{self.before.day} to {self.after.day}"
         return f"{self.case}: {100 * (self.ratio - 1):+.1f} % in {revisions} ({days}); {self.why}"
 
     @cached_property
     def change_of_work(self) -> Difference:
         """Difference of the case's work after the step."""
-        before, after = (run.cases[self.case].facts for run in (self.before, self.after))
+        before, after = self._facts
         return difference(before.identity, after.identity)
+
+    @property
+    def _facts(self) -> tuple[Facts, Facts]:
+        return self.before.cases[self.case].facts, self.after.cases[self.case].facts
+
+    @cached_property
+    def _is_timed_alike(self) -> bool:
+        before, after = self._facts
+        return before.way == after.way
 
     @property
     def cause(self) -> Cause:
         if not self.change_of_work:
             return Cause.ENVIRONMENT
-        return Cause.KERNEL if self.change_of_work.changed else Cause.UNKNOWN
+        return Cause.KERNEL if self.change_of_work.changed and self._is_timed_alike else Cause.UNKNOWN
 
     @property
     def why(self) -> str:
         """Cause in words."""
-        return {
-            Cause.KERNEL: f"changed: {self.change_of_work.words}",
-            Cause.ENVIRONMENT: "the same work: GPU, driver or memory, not the kernel",
-            Cause.UNKNOWN: self.change_of_work.words,
-        }[self.cause]
-
-
-def _day(run: RunRecord) -> str:
-    return run.when.date().isoformat() if run.when else "no known day"
+        changed = "changed: " * bool(self.change_of_work.changed)
+        words = f"{changed}{self.change_of_work.words}" if self.change_of_work else "the same work"
+        if not self._is_timed_alike:
+            return f"timed in another way; {words}"
+        return words if self.change_of_work else f"{words}: GPU, driver or memory, not the kernel"
 
 
 def load(folder: Path) -> tuple[list[RunRecord], list[str]]:
@@ -181,23 +184,29 @@ class Alignment:
 
 
 def _numbered_works(runs: Sequence[RunRecord]) -> list[dict[str, int]]:
-    """Number the works of each case; the same number is the same work, or in both runs what is unknown of it."""
-    seen: dict[str, list[Identity | None]] = {}
+    """Number the works of each case; the same number is the same work, or in both runs what is unknown of it.
+
+    Work that is timed in another way is another one: what that changes is nobody's step.
+    """
+    seen: dict[str, list[tuple[Identity | None, tuple[str, int]]]] = {}
     numbered = []
     for run in runs:
         numbers = {}
         for name, timed in on_gpu(run).items():
-            works, own = seen.setdefault(name, []), timed.facts.identity
-            if works and (works[-1] is own or works[-1] == own):
+            works, own = seen.setdefault(name, []), (timed.facts.identity, timed.facts.way)
+            if works and works[-1] == own:
                 numbers[name] = len(works) - 1
                 continue
             recent = range(len(works) - 1, max(-1, len(works) - 1 - RECENT), -1)
-            same = (i for i in recent if works[i] is own or works[i] == own or not difference(works[i], own))
-            numbers[name] = next(same, len(works))
+            numbers[name] = next((number for number in recent if _are_same(works[number], own)), len(works))
             if numbers[name] == len(works):
                 works.append(own)
         numbered.append(numbers)
     return numbered
+
+
+def _are_same(one: tuple[Identity | None, tuple[str, int]], other: tuple[Identity | None, tuple[str, int]]) -> bool:
+    return one == other or (one[1] == other[1] and not difference(one[0], other[0]))
 
 
 @dataclass(frozen=True)

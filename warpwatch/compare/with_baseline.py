@@ -12,14 +12,14 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.anchors import beside_anchors
 from warpwatch.compare.comparison import Comparison, OldCode, listed
-from warpwatch.compare.confirmation import NEVER, Confirmation, build_then, counted, run_to_build
+from warpwatch.compare.confirmation import Confirmation, build_then, counted, run_to_build
 from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance
 from warpwatch.compare.pairs import PAIR_SECONDS
 from warpwatch.compare.reference import on_gpu
 from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.kernel import Kernel
 from warpwatch.revision.declared import BadRevision
-from warpwatch.runs.record import Facts, RunRecord, typed
+from warpwatch.runs.record import LONG_AGO, Facts, RunRecord, typed
 from warpwatch.timing import sampling
 from warpwatch.timing.inputs import sharing_key
 from warpwatch.timing.measurement import Again, Budget, Measured, prepare, take_next_process
@@ -236,7 +236,7 @@ def timed_alike(
     other: dict[str, tuple[str, int]] = {}
     left = []
     for run in runs:
-        read = {name: _way(timed.facts) for name, timed in run.cases.items() if name in ways}
+        read = {name: timed.facts.way for name, timed in run.cases.items() if name in ways}
         differing = {name: way for name, way in read.items() if not _are_alike(way, ways[name])}
         alike = {name: timed for name, timed in run.cases.items() if name not in differing}
         other |= differing
@@ -244,14 +244,6 @@ def timed_alike(
     gone = [name for name in other if not any(name in run.cases for run in left)]
     why = {name: f"another way of timing ({_differing(other[name], ways[name])})" for name in gone}
     return left, {name: Decision(verdict=Verdict.INCOMPARABLE, reason=reason) for name, reason in why.items()}
-
-
-def _way(facts: Facts) -> tuple[str, int]:
-    """Return how a time was read, and in how many places the arrays lay, 0 where that is unknown.
-
-    Where large arrays lie changes the time of a kernel that strides through them by up to 20 % (H200).
-    """
-    return facts.how, facts.places
 
 
 def _are_alike(one: tuple[str, int], other: tuple[str, int]) -> bool:
@@ -408,8 +400,8 @@ class Processes:
             return ""
         which, count = " of this GPU", len(self._own_runs)
         if count >= MIN_OWN_RUNS:
-            newest = max(run.when or NEVER for run in self._own_runs)
-            day = f" (the newest: {newest:%Y-%m-%d})" * (newest != NEVER)
+            newest = max(self._own_runs, key=lambda run: run.when or LONG_AGO)
+            day = f" (the newest: {newest.day})" * bool(newest.when)
             which, count = f"{which} of the last day{day}", len(self._recent)
         return f"the baseline has {count or 'no'} run{'s' * (count != 1)}{which}, and {MIN_OWN_RUNS} show its noise"
 

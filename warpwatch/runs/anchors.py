@@ -28,6 +28,7 @@ from warpwatch.runs.record import (
     by_gpu,
     by_uuid,
     read_document,
+    read_runs,
     read_usable,
 )
 from warpwatch.runs.thinned import case_of, thinned
@@ -39,7 +40,7 @@ DAY = timedelta(days=1)
 
 
 def read_anchors(folder: Path) -> list[RunRecord]:
-    """Read the anchors beside a baseline's runs, a run for each GPU; none where they cannot be read."""
+    """Read the anchors beside a baseline's runs, a run for each GPU, without those that cannot be read."""
     try:
         return read_usable(run_files(folder / ANCHORS))[0]
     except BadRun:
@@ -48,7 +49,7 @@ def read_anchors(folder: Path) -> list[RunRecord]:
 
 def same_work(old: Facts, new: Facts) -> bool:
     """Tell whether a case is known to have done the same work, timed in the same way."""
-    return (old.how, old.places) == (new.how, new.places) and not difference(old.identity, new.identity)
+    return old.way == new.way and not difference(old.identity, new.identity)
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,11 @@ class Anchors:
 
     @classmethod
     def choose(cls, folder: Path, runs: Sequence[RunRecord], previous: Sequence[RunRecord]) -> Anchors:
-        """Choose the anchors of ``runs`` that replace those that a baseline has now, ``previous``."""
-        earlier = read_anchors(folder)
+        """Choose the anchors of ``runs`` that replace those that a baseline has now, ``previous``.
+
+        Raises BadRun for an anchor that cannot be read: without it a later one would take its place.
+        """
+        earlier = [part for run in read_runs(folder / ANCHORS) for part in by_gpu(run)]
         candidates = [part for run in (*earlier, *previous) for part in by_gpu(run)]
         comparable = [run for run in candidates if all(run.setting(name) == runs[0].setting(name) for name in SETTINGS)]
         comparable.sort(key=lambda run: run.when or LATEST)
@@ -138,5 +142,5 @@ def _copied(path: Path, cases: Mapping[str, CaseRecord]) -> tuple[str, bytes]:
 def spans(runs: Sequence[RunRecord]) -> Iterator[str]:
     """Yield how many runs of a baseline each GPU has, and on which days."""
     for uuid, parts in by_uuid(runs).items():
-        days = sorted({part.when.date().isoformat() if part.when else "no known day" for part in parts})
+        days = sorted({part.day for part in parts})
         yield f"{uuid or 'a GPU without a UUID'}: {len(parts)} run{'s' * (len(parts) > 1)}, {', '.join(days)}"

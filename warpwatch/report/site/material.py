@@ -15,13 +15,13 @@ from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.compare.history import LONG_AGO, Cause, Step, common_effects, find_steps
+from warpwatch.compare.history import Cause, Step, common_effects, find_steps
 from warpwatch.compare.saved_self_check import Checked, path_of, read
 from warpwatch.compare.saved_verdicts import Verdicts, verdicts_of
 from warpwatch.report.ladder import share
 from warpwatch.report.tables import kernel_times
 from warpwatch.runs.files import run_files
-from warpwatch.runs.record import BadRun, CaseRecord, RunRecord, read_run, read_usable
+from warpwatch.runs.record import LONG_AGO, BadRun, CaseRecord, RunRecord, read_run, read_usable
 from warpwatch.verdict.process_effects import ProcessEffect
 from warpwatch.verdict.rule import Decision, Verdict
 
