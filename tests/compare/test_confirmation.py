@@ -126,8 +126,8 @@ def test_on_another_day_pairs_decide_or_saved_times_with_an_allowance(many: Benc
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ({"commit_info": {"dirty": True}}, "the baseline does not say which commit it was made of"),
-        ({"commit_info": {"id": ""}}, "the baseline does not say which commit it was made of"),
+        ({"commit_info": {"dirty": True}}, "no run of the baseline names a clean commit that it was made of"),
+        ({"commit_info": {"id": ""}}, "no run of the baseline names a clean commit that it was made of"),
         (
             {"commit_info": {"id": "f" * 40}},
             "ffffffffffff, which the baseline was made of, is not in HEAD's history here",
@@ -307,7 +307,7 @@ def test_what_pairs_do_not_decide_shares_the_probability_of_error(monkeypatch: p
 def test_a_run_that_does_not_say_that_its_commit_was_clean_is_not_built() -> None:
     when = datetime.now(UTC)
     runs = [RunRecord(path=Path(), commit=Commit(id="a" * 40, dirty=dirty), when=when) for dirty in (None, True)]
-    with pytest.raises(BadRevision, match="does not say which commit"):
+    with pytest.raises(BadRevision, match="names a clean commit"):
         run_to_build(runs, ROOT)
 
 

@@ -396,7 +396,7 @@ def test_the_newest_run_of_a_clean_commit_is_built() -> None:
 @pytest.mark.parametrize(
     ("runs", "said"),
     [
-        ([night(0, "a" * 40, dirty=True)], "the baseline does not say which commit it was made of"),
+        ([night(0, "a" * 40, dirty=True)], "no run of the baseline names a clean commit that it was made of"),
         (
             [night(0, "a" * 40)],
             "aaaaaaaaaaaa, which the baseline was made of, is not in HEAD's history here",

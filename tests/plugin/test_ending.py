@@ -146,7 +146,7 @@ def test_more_slower_cases_than_are_explained_are_told_so(monkeypatch: pytest.Mo
     run: Any = SimpleNamespace(config=None, comparison=comparison, device=INFO, project=PROJECT)
     Ending(run).explain(lambda done, total: None)
     said = [comparison.decisions[name].explanation for name in names]
-    assert said == [TOO_MANY, *["not explained: the baseline does not say which commit it was made of"] * 2]
+    assert said == [TOO_MANY, *["not explained: no run of the baseline names a clean commit that it was made of"] * 2]
 
 
 def concluded(monkeypatch: pytest.MonkeyPatch, *, option: str = "", **stats: list[object]) -> list[str]:

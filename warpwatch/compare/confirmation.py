@@ -45,7 +45,7 @@ MOST_CHANGES = 5  # changes of kernels before which a commit is looked for that 
 
 def newest_clean(runs: Iterable[RunRecord]) -> RunRecord | None:
     """Return the last of the runs that were made of a clean commit."""
-    clean = [run for run in runs if run.commit.id and run.commit.dirty is False and run.when]
+    clean = [run for run in runs if run.commit.id and run.commit.dirty is False]
     return max(clean, key=lambda run: run.when or LONG_AGO, default=None)
 
 
@@ -56,7 +56,7 @@ def run_to_build(runs: Iterable[RunRecord], root: Path) -> RunRecord:
     """
     run = newest_clean(runs)
     if run is None:
-        raise BadRevision("the baseline does not say which commit it was made of")
+        raise BadRevision("no run of the baseline names a clean commit that it was made of")
     if not is_ancestor(run.commit.id, "HEAD", root):
         cure = f": {UNSHALLOW}" if is_shallow(root) else ""
         raise BadRevision(f"{run.commit}, which the baseline was made of, is not in HEAD's history here{cure}")
