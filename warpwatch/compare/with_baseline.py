@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import exp, log
 from statistics import fmean, median
 
@@ -19,6 +19,7 @@ from warpwatch.compare.reference import on_gpu
 from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.kernel import Kernel
 from warpwatch.revision.declared import BadRevision
+from warpwatch.runs.anchors import DAY
 from warpwatch.runs.record import LONG_AGO, Facts, RunRecord, typed
 from warpwatch.timing import sampling
 from warpwatch.timing.inputs import sharing_key
@@ -52,7 +53,6 @@ MIN_GPUS = 3  # a baseline of fewer GPUs does not show how far two of them diffe
 # floor on a GPU that the baseline does not have, unless three others and enough unchanged cases show a smaller one: of
 # ten H200s, each against four of the others, the furthest of 845 cases was up to 12 floors off, in half of them 1.8.
 FLOOR_BETWEEN_GPUS = 0.25
-DAY = timedelta(days=1)  # the runs of a baseline that lie within it before a run are of the same day
 MAX_PROCESSES = 6  # the processes that measure a case that is hard to decide
 # The processes of a run that measure cases whose machine code is the baseline's: these can only be the same or unsure.
 # On an H200 that the baseline does not have, three processes left 26 of 867 cases unsure, and six left 22. Noise floors

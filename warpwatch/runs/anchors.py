@@ -36,7 +36,7 @@ from warpwatch.verdict.process_effects import process_effect
 
 MOST_GPUS = 8  # whose anchors are kept
 LATEST = datetime.max.replace(tzinfo=UTC)
-DAY = timedelta(days=1)
+DAY = timedelta(days=1)  # runs of a GPU that lie within it are of the same day
 
 
 def read_anchors(folder: Path) -> list[RunRecord]:
