@@ -24,6 +24,7 @@ from .dependencies import GCC_READS, SAYING, Observation, Place, Unrepeatable, s
 HERE = Path(__file__).resolve().parent
 LAUNCHER = """
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 #include <vector>
 
@@ -34,6 +35,7 @@ int main(int, char** arguments)
     while (*++arguments)
         command.push_back(*arguments);
     command.push_back(nullptr);
+    unsetenv("PYTHONSAFEPATH"); // by which the compiler would not find the modules beside it
     execv(python, command.data());
     perror(python);
     return 127;

@@ -115,7 +115,7 @@ def of_architecture(named: str) -> list[str]:
 
 def compile_file(source: Path, output: Path, options: dict) -> int:
     """Write the image of a source. Returns the exit status."""
-    text, host = source.read_text(errors="surrogateescape"), host_code.Host()
+    text, host = source.read_text(errors="surrogateescape").removeprefix("\ufeff"), host_code.Host()
     source = Path(options["as"] or source)
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -67,7 +67,7 @@ def compile_part(text: str, folder: Path, source: Path, nvcc: list[str], host: h
             return 0
         except messages.BadKernel as error:
             if not host.learn(str(error)):
-                errors = (host.complaint or str(error)).split("\n")
+                errors = (host.complaint or str(error)).replace(str(part), str(source)).split("\n")
                 noted = "\n".join(each for line in errors for each in (line, *messages.notes(line, host.names)))
                 raise messages.BadKernel(noted) from error
 

@@ -17,6 +17,7 @@ from items import PAIRS, Item, Source, functions, head, is_marked, line_of
 TYPES = re.compile(
     r"bool|char|short|int|long|signed|unsigned|float|double|void|const|true|false|sizeof|size_t|u?int\d+_t|cuda\w+_t"
     r"|(?:__)?half2?|(?:__)?nv_bfloat16(?:2|_?)|(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]"
+    r"|Half|BFloat16"  # PyTorch's
 )
 BETWEEN = {",", "::", "*", "<", ">", "+", "-", "/", "%", "(", ")"}
 QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "static", "register", "typename"}

@@ -74,6 +74,22 @@ def test_a_file_with_host_code_has_the_machine_code_of_its_device_code(file: Pat
     assert needed.files == ["k.cu"]
 
 
+DISPATCH = """\
+#include <torch/extension.h>
+template <typename T> __global__ void scale(T* x) { x[threadIdx.x] = T(2.0f) * x[threadIdx.x]; }
+void scaled(at::Tensor x) {
+    AT_DISPATCH_FLOATING_TYPES_AND_HALF(
+        x.scalar_type(), "f", [&] { scale<scalar_t><<<1, 32>>>(x.data_ptr<scalar_t>()); });
+}
+"""
+
+
+def test_a_dispatch_makes_the_instances_of_pytorchs_own_types(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # by which a script does not find the modules beside it
+    contents = image_of(file, DISPATCH).path.read_bytes()
+    assert {b"_Z5scaleIfEvPT_", b"_Z5scaleIN3c104HalfEEvPT_"} <= {*re.findall(rb"_Z5scale\w+", contents)}
+
+
 @pytest.mark.slow
 def test_a_file_that_nvcc_takes_whole_is_left_whole(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "PART", Path("absent"))
@@ -107,6 +123,7 @@ def test_an_error_has_the_files_own_line(file: Path, wrong: str, said: list[str]
         assert sentence in str(caught.value)
     assert "Tensor" not in str(caught.value)
     assert "__attribute__" not in str(caught.value)
+    assert "warpwatch-device-part" not in str(caught.value)
 
 
 @pytest.mark.slow

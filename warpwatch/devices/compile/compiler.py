@@ -402,6 +402,7 @@ def _run(command: list[str], root: Path, observation: Observation) -> tuple[int,
     Its temporary files go to the observation's folder, which is removed even if the compiler is killed.
     """
     environment = observation.environment(getattr(_thread, "environment", None)) | {"TMPDIR": str(observation.folder)}
+    environment.pop("PYTHONSAFEPATH", None)  # by which PART would not find the modules beside it
     with subprocess.Popen(
         command,
         cwd=root,
