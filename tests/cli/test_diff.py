@@ -85,7 +85,7 @@ BODIES = {
 }
 """,
     **dict.fromkeys(("same", "gone", "broken", "launched", "tested", "renamed"), SAME),
-    "mended": SAME + "int wrong = no_such_name;\n",
+    "mended": SAME + "__device__ int wrong = no_such_name;\n",
     "data": "    y[i] = factor;\n}\n",
 }
 KERNELS = {name: HEAD % name + INDEX + body for name, body in BODIES.items()}
@@ -106,7 +106,7 @@ PLANTED = {
     "renamed": ("work_renamed(", "work_by_another_name("),
     "tested": ("= x[i]", "= x[i] / 3"),
     "ready": ("{ ret; }", "{ exit; }"),
-    "mended": ("int wrong = no_such_name;\n", ""),
+    "mended": ("__device__ int wrong = no_such_name;\n", ""),
 }
 
 

@@ -154,8 +154,11 @@ def test_nvcc_compiles_what_others_have(case: Case) -> None:
 
 @pytest.fixture
 def _apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget the package ``perf`` of another project behind a test that imports it."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    """Hide a package ``perf`` of other tests from one that imports that of the examples, and the reverse."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples" / "cuda"), *sys.path])
+    others = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "perf"}
+    for name in others:
+        monkeypatch.delitem(sys.modules, name)
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "perf"]:
         del sys.modules[name]

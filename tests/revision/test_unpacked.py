@@ -327,7 +327,8 @@ def test_a_case_that_lacks_a_submodule_makes_the_run_red(tmp_path: Path, needed:
     changed = package / ("naive.cu" if needed == "a header" else "__init__.py")
     text = changed.read_text()
     if changed.name == "naive.cu":
-        changed.write_text(f'#include "lib/inc/twice.cuh"\n{text}')
+        using = "static __device__ float four(float x) { return twice(twice(x)); }"
+        changed.write_text(f'#include "lib/inc/twice.cuh"\n{using}\n{text}')
     else:
         changed.write_text(text.replace('"one thread an element",', '"...", include=("lib/inc",),'))
     commit(folder)

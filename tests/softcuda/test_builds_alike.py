@@ -32,7 +32,7 @@ with tempfile.TemporaryDirectory() as name:
     flags = [*compile_kernel.flags_of(folder, source, unit, options), "-dM"]
     text = "#include <cuda_fp16.h>\\n#include <cooperative_groups.h>\\n"
     unit.write_text(compile_kernel.translation_unit(text, source, options, compile_kernel.headers.chosen(text), []))
-    compile_kernel.preprocess(unit, out, text, flags)
+    compile_kernel.gxx("-E", *flags, str(unit), "-o", str(out))
     print(out.read_text())
 """
 

@@ -229,7 +229,7 @@ for line in sys.stdin:
 LEFT = {
     "spin": r"thread \d+ \(.*\) is at work after the call",
     "threads": r"\d+ new threads are left behind",
-    "child": r"process \d+ \(sleep 60\) runs on after the call",
+    "child": r"process \d+ \(sleep( 60)?\) runs on after the call",
     "fork": r"process \d+ \(a fork\) runs on after the call",
     "written": r"/.*/kept is left open for writing",
     "read": r"/.*/kernel.cu is left open",

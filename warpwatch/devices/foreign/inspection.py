@@ -204,7 +204,9 @@ def look(processes: Iterable[int]) -> Seen:
         folder = Path("/proc", str(process))
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
-            running[process, _start(folder)] = " ".join(word.decode(errors="replace") for word in words).strip()
+            command = " ".join(word.decode(errors="replace") for word in words).strip()
+            # A process that begins to run a program has its name already, and no arguments yet.
+            running[process, _start(folder)] = command or (folder / "comm").read_text(errors="replace").strip()
             for task in (folder / "task").iterdir():
                 with contextlib.suppress(OSError):  # it has ended meanwhile
                     threads[process, int(task.name), _start(task)] = (task / "comm").read_text(errors="replace").strip()
