@@ -1,4 +1,4 @@
-"""Says whether saved runs are for tuning the rule or for scoring it, and refuses to mix them."""
+"""Determines whether saved runs serve to tune the rule or to score it, and refuses a mixture of both."""
 
 from __future__ import annotations
 

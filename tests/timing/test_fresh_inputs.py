@@ -94,7 +94,7 @@ def test_a_familys_own_draw_is_asked_for_each_launch() -> None:
 def test_inputs_that_cannot_differ_are_no_figure() -> None:
     device = cast("Device", None)
     nothing = case_of(lambda n: {"y": ww.Out(n, "float32")})
-    with pytest.raises(NoFigure, match="it has no inputs, so a result kept from an earlier launch would look right"):
+    with pytest.raises(NoFigure, match="without inputs, a result of an earlier launch cannot be told from a new one"):
         FreshInputs(device, nothing, SecretRandom())
     other = case_of(copied, draw=lambda rng, n: {"x": rng.random(n + 1)})
     with pytest.raises(NoFigure, match="draw returns inputs of other shapes for 8 seeds"):

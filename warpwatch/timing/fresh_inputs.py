@@ -75,7 +75,7 @@ class FreshInputs:
         self._draws: list[Mapping[str, Array]] = []
         self._sources: list[dict[str, GuardedArray]] = []
         if not case.inputs:
-            raise NoFigure(f"{case.id}: it has no inputs, so a result kept from an earlier launch would look right")
+            raise NoFigure(f"{case.id}: without inputs, a result of an earlier launch cannot be told from a new one")
         if not case.family.draw and sum(array.nbytes for array in case.inputs) > DRAWN_BYTES:
             self._draws = [self._drawn(self._rng.getrandbits(SEED_BITS)) for _ in range(2)]
             for draw in self._draws:
