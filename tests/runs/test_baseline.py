@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kernels import FAMILIES
-from tests.project import EARLIER, PROJECT
+from tests.project import PROJECT
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.baseline_promote import promote
