@@ -26,11 +26,13 @@ KERNEL = re.compile(r"__global__[^{;]*\(([^(){;]*)\)\s*\{")
 WAIT = """
     { // planted
         const unsigned planted_block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-        const long long planted_start = clock64();
-        if (threadIdx.x == 0 && threadIdx.y == 0)
-            while (%s)
-                ;
-        __syncthreads();
+        if (planted_block < %du) {
+            const long long planted_start = clock64();
+            if (threadIdx.x == 0 && threadIdx.y == 0)
+                while (%s)
+                    ;
+            __syncthreads();
+        }
     }
 """
 HOLDS = "(%s && planted_block < %du && clock64() - planted_start < %dll)"
@@ -60,7 +62,7 @@ def parameters_of(text: str) -> list[str]:
 def planted(text: str, waits: Mapping[str, tuple[int, int]]) -> str:
     """Return a source whose kernel waits: by each condition, the blocks of the first wave, and cycles."""
     any_of = " || ".join(HOLDS % (holds, blocks, cycles) for holds, (blocks, cycles) in waits.items())
-    return KERNEL.sub(lambda match: match[0] + WAIT % any_of, text)
+    return KERNEL.sub(lambda match: match[0] + WAIT % (max(blocks for blocks, _ in waits.values()), any_of), text)
 
 
 def plant(run: Path, share: float, names: Sequence[str]) -> None:

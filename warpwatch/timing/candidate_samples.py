@@ -46,8 +46,10 @@ MEMORY_SHARE = 0.8  # of the free memory, which sets of arrays take at most
 PASSES, SAMPLE_SECONDS = 5, 0.02  # of a sample: more passes where they are short
 PILOT = 5  # samples that show whether there is a figure
 # So many launches are proved against the reference at least, chosen at random; more as long as that takes no longer.
-# With half of the launches wrong, one in 2^12 such calls is not found.
+# With half of the launches wrong, one in 2^12 such calls is not found; where a proof takes LONG_PROOF seconds, as of
+# arrays of a gigabyte, half as many are proved, and one in 2^6 is not.
 FEWEST_PROVED, PROOF_SECONDS, SAMPLES = 12, 1.0, 30  # of a case's samples, about so many
+LONG_PROOF = 0.5
 EMPTY_ROUNDS = 11
 CHECKED_BYTES = 2**24  # of the inputs, above which some rows of the result are enough after a whole one
 PIECE_BYTES = 8192  # of a large result, which are looked at first
@@ -309,8 +311,9 @@ class CandidateSamples:
                 "\n".join(explain(case, name, mismatch, command, notes=notes) for name, mismatch in wrong.items())
             )
         self._proved += 1
-        affordable = PROOF_SECONDS / max(time.perf_counter() - begin, 1e-6)
-        self._share = min(1.0, max(FEWEST_PROVED, affordable) / (SAMPLES * sum(self._counts)))
+        seconds = time.perf_counter() - begin
+        fewest = FEWEST_PROVED / 2 if seconds > LONG_PROOF else FEWEST_PROVED
+        self._share = min(1.0, max(fewest, PROOF_SECONDS / max(seconds, 1e-6)) / (SAMPLES * sum(self._counts)))
 
     def _rows(self) -> Array | None:
         """Choose the rows that are compared, others each time; None for all of small ones, and in the first proof."""
