@@ -27,7 +27,7 @@ PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "softcud
 ADDED = "docs/adding-a-kernel.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+pages = pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -103,6 +103,7 @@ REPLAYS = [command for command in COMMANDS if re.match(r"python -m tools[.](scor
 # Commands of a stranger's repository (docs/your-kernels.md): tests/cli/test_init.py runs them there.
 ELSEWHERE = {
     "pip install warpwatch",
+    "warpwatch setup",
     "warpwatch init",
     "pytest",
     'git add -A && git commit -m "Kernels are measured"',

@@ -293,57 +293,46 @@ def test_shell_of_the_workflows_and_actions_is_checked() -> None:
 # What make installs
 
 INSTALL = """
-import json
+import json, sys
 from tools import install
 
-install.run, install.find_nvcc = (calls := []).append, lambda: "nvcc"
-install.main()
-print(json.dumps(calls))
-"""
-
-
-ENGINE = """
-import json, subprocess, sys
-from types import SimpleNamespace
-from tools import install
-
+install.run = lambda command, folder=None: calls.append(command)
 calls = []
-install.run, install.find_nvcc, install.needs = calls.append, lambda: "", lambda name: ["mako"]
-install.install_pycuda = lambda requirement, wheels: calls.append(["build", requirement, str(wheels)])
-install.subprocess = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(returncode=int(sys.argv.pop())))
-sys.argv[1:] = ["--engine", "theirs", *sys.argv[1:]]
 install.main()
 print(json.dumps(calls))
 """
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_the_engine_is_installed_from_its_folder_with_a_kept_wheel_of_pycuda(tmp_path: Path, kept: bool) -> None:
-    command = [sys.executable, "-c", ENGINE, "0" if kept else "1"]
-    environment = {**os.environ, "HOME": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    first, nvcc, *built, needs, own = json.loads(done.stdout.splitlines()[-1])
-    names = {re.split(r"[^\w-]", word)[0] for word in first}
-    assert {"numpy", "msgspec", "jinja2", "nvidia-cuda-nvdisasm"} <= names
-    assert not names & {"pycuda", "ruff", "mypy"}
-    assert any("nvidia-cuda-nvcc" in word for word in nvcc)
-    assert [call[0] for call in built] == ([] if kept else ["build"])
-    assert "mako" in needs
-    assert own[-2] == "--no-deps"
-    assert Path(own[-1]).name == "warpwatch"
-    assert not Path(own[-1]).is_relative_to(ROOT)  # nothing is built in the folder of the action
-    assert (tmp_path / ".cache" / "warpwatch-wheels").is_dir()
+def installed(*words: str) -> list[list[str]]:
+    """The commands that tools/install.py would run."""
+    command = [sys.executable, "-c", INSTALL, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [list(call) for call in json.loads(done.stdout.splitlines()[-1])]
 
 
-def test_dependencies_development_and_what_pycuda_needs_are_installed_by_name() -> None:
-    done = subprocess.run([sys.executable, "-c", INSTALL], cwd=ROOT, capture_output=True, text=True, check=True)
-    calls = json.loads(done.stdout.splitlines()[-1])
-    (ordinary,), (beside,) = (
-        [call for call in calls if any(name in word for word in call)] for name in ("ruff", "cov")
-    )
-    names = {re.split(r"[^\w-]", word)[0] for word in ordinary}
-    assert {"numpy", "argcomplete", "hypothesis", "grimp", "setuptools"} <= names
-    assert "pycuda" not in names  # built here
-    assert "--target" in beside
-    assert not any("--group" in word for call in calls for word in call)  # which an old pip does not know
-    assert {"pytools", "platformdirs", "mako"} <= {re.split(r"[^\w-]", word)[0] for word in calls[-1]}
+def names_of(call: list[str]) -> set[str]:
+    return {re.split(r"[^\w-]", word)[0] for word in call}
+
+
+def test_the_engine_is_installed_from_a_copy_of_its_folder_and_set_up_with_a_kept_wheel() -> None:
+    own, setup = installed("--engine", "theirs")
+    (source,) = (word for word in own if word.endswith("/warpwatch[report,disassembly]"))
+    assert not Path(source).is_relative_to(ROOT)  # nothing is built in the folder of the action
+    assert own[-1] == "theirs"
+    assert setup[1:5] == ["-m", "warpwatch", "setup", "--wheels"]
+    assert Path(setup[5]).name == "warpwatch-wheels"
+
+
+def test_dependencies_and_development_are_installed_by_name_and_plugins_beside_them() -> None:
+    ordinary, beside, setup = installed()
+    assert {"numpy", "argcomplete", "ruff", "hypothesis", "grimp", "setuptools"} <= names_of(ordinary)
+    assert not {"pycuda", "sphinx"} & names_of(ordinary)
+    assert {"--target", "--no-deps", "pytest-cov"} <= {*beside, *names_of(beside)}
+    assert not any("--group" in word for call in (ordinary, beside) for word in call)  # which an old pip does not know
+    assert setup[1:] == ["-m", "warpwatch", "setup"]
+
+
+def test_what_makes_the_docs_is_installed_beside_the_rest() -> None:
+    (beside,) = installed("--docs")
+    assert Path(beside[beside.index("--target") + 1]).name == "docs"
+    assert "sphinx" in names_of(beside)

@@ -166,13 +166,13 @@ def test_its_metadata_is_whole(wheel: Path) -> None:
     assert about["License-Expression"] == "MIT"
     assert f"{info}/licenses/LICENSE" in archive.namelist()
     assert f"{info}/licenses/warpwatch/report/site/assets/uplot/LICENSE" in archive.namelist()
-    extras = {"pictures", "report", "disassembly", "profile", "vendor", "nvcc", "watch", "remote"}
+    extras = {"pycuda", "pictures", "report", "disassembly", "profile", "vendor", "nvcc", "watch", "remote"}
     assert set(about.get_all("Provides-Extra", [])) == extras
     assert {url.partition(",")[0] for url in about.get_all("Project-URL", [])} >= {"Homepage", "Issues", "Source"}
     assert "Framework :: Pytest" in about.get_all("Classifier", [])
     needed = {re.split(r"[^\w-]", line)[0] for line in about.get_all("Requires-Dist", []) if "extra ==" not in line}
-    assert {"pycuda", "numpy", "scipy", "pytest", "argcomplete"} <= needed
-    assert "hypothesis" not in needed
+    assert {"numpy", "scipy", "pytest", "argcomplete"} <= needed
+    assert not {"hypothesis", "pycuda"} & needed  # pip cannot build PyCUDA everywhere: `warpwatch setup` does
     assert archive.read(f"{info}/entry_points.txt").decode().split() == [
         *("[console_scripts]", "warpwatch", "=", "warpwatch.__main__:command"),
         *("[pytest11]", "warpwatch.plugin", "=", "warpwatch.plugin"),

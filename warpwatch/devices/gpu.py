@@ -10,6 +10,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -623,7 +624,7 @@ def _open(settings: Settings, missing: str) -> Device:
         from pycuda import driver  # noqa: PLC0415
     except ImportError as error:
         raise DeviceError(
-            f"PyCUDA cannot be imported ({error}); `make test` installs it in this repository, and pip elsewhere"
+            f"PyCUDA cannot be imported ({error}): `{Path(sys.executable).name} -m warpwatch setup` installs it"
         ) from None
     try:
         driver.init()
