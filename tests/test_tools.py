@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tools.release import notes
 from tools.workflows import ACTIONS, FOLDER, ROOT, SHELL, check_script, load, scripts, steps
 
 NIGHTLY = load(FOLDER / "nightly.yml")
@@ -195,7 +196,8 @@ def test_only_what_runs_no_code_of_a_pull_request_may_write() -> None:
             assert workflow["permissions"] == {"contents": "read"}
             for job in workflow["jobs"].values():
                 writes = [name for name, may in job.get("permissions", {}).items() if may == "write"]
-                assert not writes or (path.name == "nightly.yml" and job["runs-on"] == "ubuntu-24.04")
+                own = path.name in ("nightly.yml", "release.yml")  # by schedule, by hand, or by a maintainer's tag
+                assert not writes or (own and job["runs-on"] == "ubuntu-24.04")
 
 
 # The two commands for tests
@@ -288,6 +290,60 @@ def test_shell_of_the_workflows_and_actions_is_checked() -> None:
     assert {"comment.sh", "install.sh", "check.sh"} <= {Path(place).name for place in places}
     assert not [text for place, script in scripts() if (text := check_script(place, script))]
     assert "SC2086" in check_script("here", 'for file in "$1"; do rm $file; done\n')
+
+
+# A release
+
+CHANGES = """# Changelog
+
+## [Unreleased]
+
+## [0.2.0] - 2027-01-31
+
+### Added
+
+- A thing.
+
+## [0.1.0] - 2026-12-01
+
+- The first.
+
+[Unreleased]: address
+"""
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog() -> None:
+    assert notes("v0.2.0", "0.2.0", CHANGES) == "### Added\n\n- A thing.\n"
+    assert notes("v0.1.0", "0.1.0", CHANGES) == "- The first.\n"
+
+
+@pytest.mark.parametrize(
+    ("tag", "version", "message"),
+    [
+        ("v0.2.1", "0.2.0", "tag v0.2.1: the version is 0.2.0"),
+        ("v0.3.0", "0.3.0", r"no section '## \[0.3.0\] - YYYY-MM-DD'"),
+        ("v0x2.0", "0x2.0", "no section"),
+    ],
+)
+def test_a_tag_that_does_not_fit_is_refused(tag: str, version: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        notes(tag, version, CHANGES)
+
+
+def test_one_job_of_a_release_may_publish_and_runs_nothing_of_the_repository() -> None:
+    jobs = load(FOLDER / "release.yml")["jobs"]
+    writing = {name: job for name, job in jobs.items() if "write" in job.get("permissions", {}).values()}
+    assert {name: [*job["permissions"]] for name, job in writing.items()} == {
+        "pypi": ["id-token"],
+        "github": ["contents"],
+    }
+    for job in writing.values():
+        assert not any("checkout" in step.get("uses", "") for step in job["steps"])
+        assert not any("warpwatch" in step.script for step in steps(job))
+    assert jobs["pypi"]["environment"] == "pypi"
+    assert jobs["pypi"]["needs"] == "test"
+    assert not any("checkout" in step.get("uses", "") for step in jobs["test"]["steps"])  # nothing but the wheel
+    assert load(FOLDER / "release.yml")["on"].keys() == {"push"}
 
 
 # What make installs

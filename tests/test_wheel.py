@@ -91,7 +91,7 @@ class User:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, made of a copy: what a build leaves behind does not come into the checkout."""
+    """The wheel, made of the sdist of a copy: what a build leaves behind does not come into the checkout."""
     copy = tmp_path_factory.mktemp("source")
     ignored = shutil.ignore_patterns("__pycache__", "baselines", "recordings", ".*")
     for path in ROOT.iterdir():
@@ -99,8 +99,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(path, copy / path.name, ignore=ignored)
         elif path.is_file():
             shutil.copy(path, copy)
-    pip("wheel", str(copy), "--no-deps", "--no-build-isolation", "--check-build-dependencies", "-w", str(copy / "made"))
-    (made,) = (copy / "made").iterdir()
+    code = "from setuptools import build_meta; build_meta.build_sdist('made')"
+    subprocess.run([sys.executable, "-c", code], cwd=copy, check=True, capture_output=True)
+    (sdist,) = (copy / "made").iterdir()
+    options = ("--no-deps", "--no-build-isolation", "--check-build-dependencies")
+    pip("wheel", str(sdist), *options, "-w", str(copy / "made"))
+    (made,) = (copy / "made").glob("*.whl")
     return made
 
 
