@@ -47,7 +47,7 @@ class Pip:
 @pytest.fixture
 def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pip:
     pip = Pip(tmp_path)
-    monkeypatch.setattr(setup.subprocess, "run", pip.run)
+    monkeypatch.setattr(subprocess, "run", pip.run)
     monkeypatch.setattr(setup, "find_nvcc", lambda: "/cuda/bin/nvcc")
     monkeypatch.setattr(setup, "cuda_root", lambda: Path("/cuda"))
     monkeypatch.setattr(setup, "make_stub", lambda include, folder: None)

@@ -10,7 +10,6 @@ import functools
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -623,9 +622,7 @@ def _open(settings: Settings, missing: str) -> Device:
         source_module_class()
         from pycuda import driver  # noqa: PLC0415
     except ImportError as error:
-        raise DeviceError(
-            f"PyCUDA cannot be imported ({error}): `{Path(sys.executable).name} -m warpwatch setup` installs it"
-        ) from None
+        raise DeviceError(f"PyCUDA cannot be imported ({error}): `python -m warpwatch setup` installs it") from None
     try:
         driver.init()
         ordinal = settings.ordinal % driver.Device.count()
