@@ -177,6 +177,10 @@ def test_its_metadata_is_whole(wheel: Path) -> None:
     needed = {re.split(r"[^\w-]", line)[0] for line in about.get_all("Requires-Dist", []) if "extra ==" not in line}
     assert {"numpy", "scipy", "pytest", "argcomplete"} <= needed
     assert not {"hypothesis", "pycuda"} & needed  # pip cannot build PyCUDA everywhere: `warpwatch setup` does
+    readme = str(about.get_payload())
+    assert readme.startswith("# Warpwatch\n")
+    assert not re.findall(r"\]\((?!https:)[^)]*", readme)  # a relative link leads nowhere on PyPI
+    assert "blob/main/docs/trust.md#" in readme
     assert archive.read(f"{info}/entry_points.txt").decode().split() == [
         *("[console_scripts]", "warpwatch", "=", "warpwatch.__main__:command"),
         *("[pytest11]", "warpwatch.plugin", "=", "warpwatch.plugin"),
