@@ -48,17 +48,17 @@ def members_of(owner: type) -> Iterator[str]:
 
 
 def described(module: str) -> Iterator[str]:
-    """Yield lines for each public name of a module: what it is, and its signature or its type."""
+    """Yield lines for each public name of a module: what it is, and its signature."""
     for name in sorted(importlib.import_module(module).__all__):
         value, path = getattr(importlib.import_module(module), name), f"{module}.{name}"
         if inspect.isclass(value) and not hasattr(value, "__origin__"):
             plain = issubclass(value, enum.Enum | BaseException)
             yield f"class {path}{'' if plain else signature_of(value)}"
             yield from sorted(f"  {path}{member}" for member in members_of(value))
-        elif inspect.isfunction(value):
+        elif inspect.isfunction(inspect.unwrap(value)):
             yield f"def {path}{signature_of(value)}"
         else:
-            yield f"data {path}: {type(value).__name__}"
+            yield f"data {path}"
 
 
 def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
