@@ -74,6 +74,11 @@ def test_the_readme_links_to_every_page() -> None:
     assert {(ROOT / file).resolve() for file, _ in links(README)} >= set(PAGES) - {README}
 
 
+def test_the_site_of_the_docs_lists_every_page() -> None:
+    listed = re.findall(r"^[\w./-]+$", (ROOT / "docs" / "site" / "contents.md").read_text(), re.MULTILINE)
+    assert {ROOT / f"{name}.md" for name in listed} >= {*PAGES, ROOT / "CHANGELOG.md"} - {README}
+
+
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
 def test_a_page_opens_with_what_its_reader_wants(page: Path) -> None:
     title, _, opening = page.read_text().partition("\n\n")
