@@ -5,6 +5,7 @@
 # make bench COMPARE="--against main": times every kernel in turns with that of another revision.
 # make check: checks style, types and workflows.
 # make wheel: builds the distribution and lets a repository of its own use it; part of make test-all.
+# make docs: makes a site of README, docs/ and the public modules' docstrings, and checks their links.
 # make mutate: puts faults into the kernels and lists those that no test finds; some minutes on all cores.
 # The first call of any of them makes the environment .venv. ARGS="..." is passed to pytest: -k chooses among the tests,
 # and -m of your own stands in place of "not slow".
@@ -20,7 +21,7 @@ LIMIT := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 \
 	--maxschedchunk=16 $(LIMIT)
 
-.PHONY: bench test test-all wheel check mutate clean
+.PHONY: bench test test-all wheel check docs mutate clean
 
 bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
@@ -44,14 +45,22 @@ check: $(READY)
 	$(BIN)/actionlint .github/workflows/*.yml
 	$(BIN)/python -m tools.workflows
 
+docs: $(VENV)/docs/.ready
+	PYTHONPATH=$(VENV)/docs $(BIN)/python -m sphinx -W --keep-going -q -c docs/site -d build/doctrees . build/site
+	@echo "the first page is build/site/index.html"
+
 mutate: $(READY)
 	$(BIN)/python -m tests.mutation.mutate $(ARGS)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache
 
 $(READY): pyproject.toml tools/install.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	@$(PYTHON) -m venv $(VENV) || { echo "no virtual environments here: apt install python3-venv" >&2; exit 1; }
 	@$(BIN)/python tools/install.py
+	@touch $@
+
+$(VENV)/docs/.ready: $(READY)
+	@$(BIN)/python tools/install.py --docs
 	@touch $@

@@ -21,6 +21,8 @@ from pathlib import Path
 from .cache import Cache, CacheError, Compiled, checksum_of, note
 from .dependencies import GCC_READS, SAYING, Observation, Place, Unrepeatable, surroundings, without_noise
 
+__all__ = ["BuildError", "activate", "cache_folder", "in_another_order"]
+
 HERE = Path(__file__).resolve().parent
 LAUNCHER = """
 #include <stdio.h>

@@ -27,7 +27,7 @@ PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "softcud
 ADDED = "docs/adding-a-kernel.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+pages = pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -74,6 +74,11 @@ def test_the_readme_links_to_every_page() -> None:
     assert {(ROOT / file).resolve() for file, _ in links(README)} >= set(PAGES) - {README}
 
 
+def test_the_site_of_the_docs_lists_every_page() -> None:
+    listed = re.findall(r"^[\w./-]+$", (ROOT / "docs" / "site" / "contents.md").read_text(), re.MULTILINE)
+    assert {ROOT / f"{name}.md" for name in listed} >= {*PAGES, ROOT / "CHANGELOG.md"} - {README}
+
+
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.stem)
 def test_a_page_opens_with_what_its_reader_wants(page: Path) -> None:
     title, _, opening = page.read_text().partition("\n\n")
@@ -103,6 +108,7 @@ REPLAYS = [command for command in COMMANDS if re.match(r"python -m tools[.](scor
 # Commands of a stranger's repository (docs/your-kernels.md): tests/cli/test_init.py runs them there.
 ELSEWHERE = {
     "pip install warpwatch",
+    "warpwatch setup",
     "warpwatch init",
     "pytest",
     'git add -A && git commit -m "Kernels are measured"',

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tools.release import notes
 from tools.workflows import ACTIONS, FOLDER, ROOT, SHELL, check_script, load, scripts, steps
 
 NIGHTLY = load(FOLDER / "nightly.yml")
@@ -195,7 +196,8 @@ def test_only_what_runs_no_code_of_a_pull_request_may_write() -> None:
             assert workflow["permissions"] == {"contents": "read"}
             for job in workflow["jobs"].values():
                 writes = [name for name, may in job.get("permissions", {}).items() if may == "write"]
-                assert not writes or (path.name == "nightly.yml" and job["runs-on"] == "ubuntu-24.04")
+                own = path.name in ("nightly.yml", "release.yml")  # by schedule, by hand, or by a maintainer's tag
+                assert not writes or (own and job["runs-on"] == "ubuntu-24.04")
 
 
 # The two commands for tests
@@ -290,60 +292,103 @@ def test_shell_of_the_workflows_and_actions_is_checked() -> None:
     assert "SC2086" in check_script("here", 'for file in "$1"; do rm $file; done\n')
 
 
+# A release
+
+CHANGES = """# Changelog
+
+## [Unreleased]
+
+## [0.2.0] - 2027-01-31
+
+### Added
+
+- A thing.
+
+## [0.1.0] - 2026-12-01
+
+- The first.
+
+[Unreleased]: address
+"""
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog() -> None:
+    assert notes("v0.2.0", "0.2.0", CHANGES) == "### Added\n\n- A thing.\n"
+    assert notes("v0.1.0", "0.1.0", CHANGES) == "- The first.\n"
+
+
+@pytest.mark.parametrize(
+    ("tag", "version", "message"),
+    [
+        ("v0.2.1", "0.2.0", "tag v0.2.1: the version is 0.2.0"),
+        ("v0.3.0", "0.3.0", r"no section '## \[0.3.0\] - YYYY-MM-DD'"),
+        ("v0x2.0", "0x2.0", "no section"),
+    ],
+)
+def test_a_tag_that_does_not_fit_is_refused(tag: str, version: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        notes(tag, version, CHANGES)
+
+
+def test_one_job_of_a_release_may_publish_and_runs_nothing_of_the_repository() -> None:
+    jobs = load(FOLDER / "release.yml")["jobs"]
+    writing = {name: job for name, job in jobs.items() if "write" in job.get("permissions", {}).values()}
+    assert {name: [*job["permissions"]] for name, job in writing.items()} == {
+        "pypi": ["id-token"],
+        "github": ["contents"],
+    }
+    for job in writing.values():
+        assert not any("checkout" in step.get("uses", "") for step in job["steps"])
+        assert not any("warpwatch" in step.script for step in steps(job))
+    assert jobs["pypi"]["environment"] == "pypi"
+    assert jobs["pypi"]["needs"] == "test"
+    assert not any("checkout" in step.get("uses", "") for step in jobs["test"]["steps"])  # nothing but the wheel
+    assert load(FOLDER / "release.yml")["on"].keys() == {"push"}
+
+
 # What make installs
 
 INSTALL = """
-import json
+import json, sys
 from tools import install
 
-install.run, install.find_nvcc = (calls := []).append, lambda: "nvcc"
-install.main()
-print(json.dumps(calls))
-"""
-
-
-ENGINE = """
-import json, subprocess, sys
-from types import SimpleNamespace
-from tools import install
-
+install.run = lambda command, folder=None: calls.append(command)
 calls = []
-install.run, install.find_nvcc, install.needs = calls.append, lambda: "", lambda name: ["mako"]
-install.install_pycuda = lambda requirement, wheels: calls.append(["build", requirement, str(wheels)])
-install.subprocess = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(returncode=int(sys.argv.pop())))
-sys.argv[1:] = ["--engine", "theirs", *sys.argv[1:]]
 install.main()
 print(json.dumps(calls))
 """
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_the_engine_is_installed_from_its_folder_with_a_kept_wheel_of_pycuda(tmp_path: Path, kept: bool) -> None:
-    command = [sys.executable, "-c", ENGINE, "0" if kept else "1"]
-    environment = {**os.environ, "HOME": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    first, nvcc, *built, needs, own = json.loads(done.stdout.splitlines()[-1])
-    names = {re.split(r"[^\w-]", word)[0] for word in first}
-    assert {"numpy", "msgspec", "jinja2", "nvidia-cuda-nvdisasm"} <= names
-    assert not names & {"pycuda", "ruff", "mypy"}
-    assert any("nvidia-cuda-nvcc" in word for word in nvcc)
-    assert [call[0] for call in built] == ([] if kept else ["build"])
-    assert "mako" in needs
-    assert own[-2] == "--no-deps"
-    assert Path(own[-1]).name == "warpwatch"
-    assert not Path(own[-1]).is_relative_to(ROOT)  # nothing is built in the folder of the action
-    assert (tmp_path / ".cache" / "warpwatch-wheels").is_dir()
+def installed(*words: str) -> list[list[str]]:
+    """The commands that tools/install.py would run."""
+    command = [sys.executable, "-c", INSTALL, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [list(call) for call in json.loads(done.stdout.splitlines()[-1])]
 
 
-def test_dependencies_development_and_what_pycuda_needs_are_installed_by_name() -> None:
-    done = subprocess.run([sys.executable, "-c", INSTALL], cwd=ROOT, capture_output=True, text=True, check=True)
-    calls = json.loads(done.stdout.splitlines()[-1])
-    (ordinary,), (beside,) = (
-        [call for call in calls if any(name in word for word in call)] for name in ("ruff", "cov")
-    )
-    names = {re.split(r"[^\w-]", word)[0] for word in ordinary}
-    assert {"numpy", "argcomplete", "hypothesis", "grimp", "setuptools"} <= names
-    assert "pycuda" not in names  # built here
-    assert "--target" in beside
-    assert not any("--group" in word for call in calls for word in call)  # which an old pip does not know
-    assert {"pytools", "platformdirs", "mako"} <= {re.split(r"[^\w-]", word)[0] for word in calls[-1]}
+def names_of(call: list[str]) -> set[str]:
+    return {re.split(r"[^\w-]", word)[0] for word in call}
+
+
+def test_the_engine_is_installed_from_a_copy_of_its_folder_and_set_up_with_a_kept_wheel() -> None:
+    own, setup = installed("--engine", "theirs")
+    (source,) = (word for word in own if word.endswith("/warpwatch[report,disassembly]"))
+    assert not Path(source).is_relative_to(ROOT)  # nothing is built in the folder of the action
+    assert own[-1] == "theirs"
+    assert setup[1:5] == ["-m", "warpwatch", "setup", "--wheels"]
+    assert Path(setup[5]).name == "warpwatch-wheels"
+
+
+def test_dependencies_and_development_are_installed_by_name_and_plugins_beside_them() -> None:
+    ordinary, beside, setup = installed()
+    assert {"numpy", "argcomplete", "ruff", "hypothesis", "grimp", "setuptools"} <= names_of(ordinary)
+    assert not {"pycuda", "sphinx"} & names_of(ordinary)
+    assert {"--target", "--no-deps", "pytest-cov"} <= {*beside, *names_of(beside)}
+    assert not any("--group" in word for call in (ordinary, beside) for word in call)  # which an old pip does not know
+    assert setup[1:] == ["-m", "warpwatch", "setup"]
+
+
+def test_what_makes_the_docs_is_installed_beside_the_rest() -> None:
+    (beside,) = installed("--docs")
+    assert Path(beside[beside.index("--target") + 1]).name == "docs"
+    assert "sphinx" in names_of(beside)

@@ -28,6 +28,7 @@ from warpwatch.runs.record import BadRun
 # A module is imported when its name is on the command line: `warpwatch list` need not wait for what others import.
 COMMANDS = {
     "init": "write a small example into a repository: a kernel, its tests, a workflow",
+    "setup": "install PyCUDA, and nvcc where there is none",
     "list": "list the cases that the benchmark times, and those that it leaves out",
     "run": "run one case on random data, of any shape, or every kernel once with --all",
     "judge": "check or time kernels that somebody else wrote, without running their Python here",
@@ -55,7 +56,7 @@ GROUPS = {
     "self-check": "join parts of a self-check",
 }
 # `watch` reads the declarations again at each save: they may be wrong meanwhile. The others need no kernels.
-WITHOUT_PROJECT = ("init", "judge", "watch", "comment", "sites", "thin")
+WITHOUT_PROJECT = ("init", "setup", "judge", "watch", "comment", "sites", "thin")
 # Extras of pyproject.toml, by the package that a command lacks.
 EXTRAS = {"matplotlib": "pictures", "jinja2": "report", "watchfiles": "watch"}
 # What a sentence says, without a traceback.

@@ -622,9 +622,7 @@ def _open(settings: Settings, missing: str) -> Device:
         source_module_class()
         from pycuda import driver  # noqa: PLC0415
     except ImportError as error:
-        raise DeviceError(
-            f"PyCUDA cannot be imported ({error}); `make test` installs it in this repository, and pip elsewhere"
-        ) from None
+        raise DeviceError(f"PyCUDA cannot be imported ({error}): `python -m warpwatch setup` installs it") from None
     try:
         driver.init()
         ordinal = settings.ordinal % driver.Device.count()

@@ -175,7 +175,7 @@ def test_one_command_has_the_token_and_comments_on_a_run_that_left_nothing(
     assert " -m warpwatch.cli.comment " in calls[-1]
 
 
-@pytest.mark.parametrize("path", ["actions/comment/requirements.txt", "workflows/sites.txt"])
+@pytest.mark.parametrize("path", ["actions/comment/requirements.txt", "workflows/sites.txt", "workflows/release.txt"])
 def test_packages_of_jobs_that_may_write_have_a_version_and_a_hash(path: str) -> None:
     text = (ACTIONS.parent / path).read_text()
     packages = [line for line in text.splitlines() if not line.startswith(("#", " "))]
