@@ -11,9 +11,12 @@ from pathlib import Path
 
 from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.cases import Build, Case, given_of
+from warpwatch.catalogue.elements import C_TYPES
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds
 from warpwatch.catalogue.suspicious import Remark, in_cuda, in_python
+from warpwatch.catalogue.texts import Text, returned_text
+from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.compile.compiler import (
     NVCC_FLAGS,
     CompileError,
@@ -26,7 +29,7 @@ from warpwatch.devices.compile.compiler import (
     read_image,
 )
 from warpwatch.devices.compile.entries import TABLE, Kernels, compile_entries, needs_names
-from warpwatch.devices.compile.ready import READY, code_image, find_entries
+from warpwatch.devices.compile.ready import READY, code_image, find_entries, is_ptx
 from warpwatch.devices.compile.symbols import pointed_to
 from warpwatch.devices.machine import DeviceError
 
@@ -37,11 +40,49 @@ OWN_NAME = r"\btypedef\b[^;{}]*\b%s\s*;|(?:::|\.|->)\s*%s\b|[,{]\s*%s\s*="
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\0\n]+)[">].*$', re.MULTILINE)
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+MISSING = (ImportError, OSError, RuntimeError)  # what lacks a GPU or a package raises, other than a mistake
 MOST_LOOKED_AT = 2**20  # characters of a file in which unusual lines are looked for
 ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b.*$", re.MULTILINE)
 
 
-@functools.cache  # a build does not change, and each launch asks
+@functools.cache  # a build does not change, and many ask
+def text_of(build: Build) -> Text | None:
+    """Return the CUDA C++ of a build that the declaration has as a text; None where a file or machine code has it.
+
+    A function that takes ``arch`` returns machine code. Raises whatever the declaration's function raises.
+    """
+    source = build.variant.source
+    if isinstance(source, Text) and not source.make:
+        return source
+    make = source.make if isinstance(source, Text) else source if callable(source) else None
+    if make is None or (make is source and named_arguments.takes(make, "arch")):
+        return None
+    code = named_arguments.call(make, given_of(build.configuration, build.dtype))
+    is_text = isinstance(code, Text) or (isinstance(code, str) and not is_ptx(code.encode()))
+    return returned_text(make, code) if is_text or make is not source else None
+
+
+def returns_text(variant: Variant) -> bool:
+    """Tell whether a variant's function returns CUDA C++. Raises what it raises where that is not a mistake in it."""
+    assert callable(variant.source)
+    if named_arguments.takes(variant.source, "arch"):
+        return False
+    error: Exception | None = None
+    for dtype in variant.dtypes or C_TYPES:
+        given = given_of(variant.listed[0], dtype)
+        try:
+            code = named_arguments.call(variant.source, given)
+        except Exception as caught:  # a declaration's own function may raise anything
+            error = error or caught
+        else:
+            return isinstance(code, Text) or (isinstance(code, str) and not is_ptx(code.encode()))
+    assert error
+    if isinstance(error, MISSING) or type(error).__module__ != "builtins":
+        raise error
+    return True  # its compilation says what is wrong
+
+
+@functools.cache  # each launch asks
 def entries_of(build: Build) -> tuple[str, ...]:
     """List the kernels that a build is launched by, on the shapes that it is tested and timed on."""
     family = build.family
@@ -57,16 +98,21 @@ def kernels_of(build: Build) -> Kernels:
     """
     family, variant = build.family, build.variant
     include = tuple((family.folder / folder).resolve() for folder in variant.include)
-    texts = list(named_files(build.source, include).values()) or [""]  # the compiler says why it cannot be read
-    text = "\n".join(texts)
-    for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, text)}
+    text = text_of(build)
+    source = (text and text.file) or build.source
+    if text and INCLUDE.search(text.code) and source.is_relative_to(family.root):  # as beside the Python file
+        include += (source.parent,)
+    texts = list(named_files(source, include, text.code if text else None).values()) or [""]  # the compiler says why
+    whole = "\n".join(texts)
+    for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, whole)}
     own = {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), texts[0])}
     macros = {name: value for name, value in build.macros.items() if name not in for_entry}
     names = entries_of(build)
     if any(map(needs_names, names)):  # of its own macros the source sees those that it uses, and does not define
-        macros = {name: value for name, value in own.items() if _is_used(name, text)} | macros
+        macros = {name: value for name, value in own.items() if _is_used(name, whole)} | macros
     return Kernels(
-        source=build.source,
+        source=source,
+        text=text,
         entries=names,
         macros=macros,
         own_macros={name: value for name, value in own.items() if name not in macros} | for_entry,
@@ -82,17 +128,17 @@ def _is_used(name: str, text: str) -> bool:
     return bool(re.search(rf"\b{name}\b", text)) and not re.search(own, text)
 
 
-def named_files(source: Path, include: Sequence[Path]) -> dict[Path, str]:
+def named_files(source: Path, include: Sequence[Path], code: str | None = None) -> dict[Path, str]:
     """Read a file and the headers of the project that its text names, without asking a compiler, by their paths.
 
-    Empty where one cannot be read.
+    ``code``: is in its place. Empty where one cannot be read.
     """
     texts: dict[Path, str] = {}
     waiting = [source]
     while waiting:
         path = waiting.pop()
         try:
-            texts[path] = path.read_text(errors="replace")
+            texts[path] = code if path == source and code is not None else path.read_text(errors="replace")
         except OSError:
             return {}
         for quote, name in INCLUDE.findall(texts[path]):
@@ -115,7 +161,9 @@ def suspicious_lines(project: Project) -> list[str]:
         variant, include = build.variant, [(build.family.folder / folder).resolve() for folder in build.variant.include]
         if variant.call:
             continue
-        if callable(variant.source) or build.source.suffix in READY:
+        if isinstance(variant.source, Text) and not variant.source.make:
+            remarks[build.source] = [*remarks.get(build.source, ()), *_in_text(variant.source)]
+        elif callable(variant.source) or isinstance(variant.source, Text) or build.source.suffix in READY:
             remarks[build.source] = [Remark(1, f"{build.family.name} {variant.name}: machine code is not looked at")]
         else:
             files = {path.resolve() for path in named_files(build.source, include)} or {build.source}
@@ -125,6 +173,13 @@ def suspicious_lines(project: Project) -> list[str]:
         for path, found in remarks.items()
         for remark in found
     ]
+
+
+def _in_text(text: Text) -> list[Remark]:
+    """List what is unusual in a text, by the lines of the file that it comes from."""
+    remarks = in_cuda(text.code) if len(text.code) <= MOST_LOOKED_AT else [Remark(1, "is too long to be looked at")]
+    places = ((text.place(remark.line), remark) for remark in remarks)
+    return [Remark(place[1] if place else remark.line, remark.text) for place, remark in places]
 
 
 def _looked_at(path: Path) -> list[Remark]:
@@ -149,11 +204,15 @@ def compile_build(build: Build, target: Target | None) -> Image:
     if variant.on_host:
         return compile_file(build.source, build.all_macros, None, root=build.family.root)
     assert target
-    if not callable(variant.source):
-        return compile_entries(kernels_of(build), target)
     try:
+        if text_of(build) or not callable(variant.source):
+            return compile_entries(kernels_of(build), target)
         code = returned_code(build, target.arch)
+    except CompileError:
+        raise
     except Exception as error:  # a declaration's own function may raise anything
+        if not callable(getattr(variant.source, "make", variant.source)):
+            raise
         raise CompileError(f"{build.id}: its source returns no code: {type(error).__name__}: {error}") from None
     image = code_image(code, build.id, target)
     find_entries(image.path, entries_of(build), build.id)
@@ -166,8 +225,10 @@ def returned_code(build: Build, arch: str) -> bytes:
     assert callable(source)
     given = given_of(build.configuration, build.dtype) | {"arch": arch}
     code = named_arguments.call(source, given)
+    if isinstance(code, Text) or (isinstance(code, str) and not is_ptx(code.encode())):
+        raise TypeError("it returns CUDA C++, for which it need not take `arch`: the compiler defines __CUDA_ARCH__")
     if not isinstance(code, bytes | str):
-        raise TypeError(f"it returns {type(code).__name__}: give a cubin or PTX, as bytes")
+        raise TypeError(f"it returns {type(code).__name__}: give a cubin or PTX as bytes, or CUDA C++ as a str")
     return code.encode() if isinstance(code, str) else code
 
 
@@ -204,7 +265,10 @@ def _is_special(build: Build) -> bool:
     """Return whether a build needs more than its file and macros."""
     variant = build.variant
     return (
-        callable(variant.source) or bool(variant.include or variant.flags) or any(map(needs_names, entries_of(build)))
+        callable(variant.source)
+        or isinstance(variant.source, Text)
+        or bool(variant.include or variant.flags)
+        or any(map(needs_names, entries_of(build)))
     )
 
 

@@ -171,10 +171,13 @@ def compile_text(
     root: Path = ENGINE,
     include: Sequence[Path] = (),
     source: Path | None = None,
+    *,
+    shown: str = "",
 ) -> Image:
     """Compile a text by nvcc, as a file ``name`` in the folder ``root``. Raises CompileError.
 
-    ``source``: the file of the project that the text includes, after which the image is called.
+    ``source``: the file of the project that the text includes, after which the image is called. ``shown``: what
+    messages call the file.
     """
     compiler, all_flags = nvcc(target.program), _flags(macros, target, flags, root, include)
 
@@ -186,7 +189,8 @@ def compile_text(
             try:
                 contents, needed = compile_bytes(compiler, all_flags, Path(name), folder, project=root)
             except CompileError as error:
-                raise CompileError(str(error).replace(f"{folder}/", "")) from None
+                message = str(error).replace(f"{folder}/", "")
+                raise CompileError(f"{shown}{message.removeprefix(name)}" if shown else message) from None
             # So the image does not depend on the folder's name.
             return PATH_HASH.sub(rb"\g<1>00000000", contents) if compiler.is_nvidias else contents, needed
 
