@@ -168,7 +168,16 @@ def test_a_kernel_of_a_text_has_its_place_in_the_python_file(tmp_path: Path) -> 
     assert (place.file, place.line) == (str(tmp_path / "theirs.py"), MARKS + 1)
     place = Place.of_kernel(Case(build_of(tmp_path, scaled), (32,)))
     assert (Path(place.file), CODE.count("\n"), place.line) == (Path(__file__), 5, line_of("CODE = "))
-    assert Place.of_kernel(Case(build_of(tmp_path, lambda: str(reversed(CODE))), (32,))) == Place()
+
+
+def test_a_text_that_no_lines_show_is_a_file_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+    build = build_of(tmp_path, lambda: "\n".join(["", *CODE.split("\n")]))
+    place = Place.of_kernel(Case(build, (32,)))
+    file = Path(place.file)
+    assert (file.name, place.line, file.is_relative_to(tmp_path / "cache")) == ("eight_theirs.cu", 3, True)
+    assert file.read_text() == f"\n{CODE}"
+    assert kernels_of(build).source == file
 
 
 def line_of(text: str) -> int:

@@ -388,6 +388,8 @@ def _takes(family: Family, variant: Variant) -> Checks:
 def _source(family: Family, variant: Variant) -> Checks:
     if isinstance(text := variant.source, Text):
         yield not text.problem, text.problem
+        kinds = {tuple(map(type, mark)) for mark in text.marks if isinstance(mark, tuple)}
+        yield isinstance(text.code, str) and kinds <= {(int, str, int)}, "is not what ww.text or ww.from_python made"
         yield text.make or text.code.strip(), "is an empty text: give ww.text the kernel's CUDA C++"
         return
     yield not re.search(r"[\n{]", str(text)) or callable(text), "is CUDA C++, not a file: write source=ww.text(...)"

@@ -17,6 +17,7 @@ from warpwatch.catalogue.selection import builds
 from warpwatch.catalogue.suspicious import Remark, in_cuda, in_python
 from warpwatch.catalogue.texts import Text, returned_text
 from warpwatch.catalogue.variants import Variant
+from warpwatch.devices.atomic_write import write_whole
 from warpwatch.devices.compile.compiler import (
     NVCC_FLAGS,
     CompileError,
@@ -24,8 +25,10 @@ from warpwatch.devices.compile.compiler import (
     Target,
     compile_file,
     compile_text,
+    digest_of,
     name_from,
     nvcc,
+    private_folder,
     read_image,
 )
 from warpwatch.devices.compile.entries import TABLE, Kernels, compile_entries, needs_names
@@ -51,6 +54,22 @@ def text_of(build: Build) -> Text | None:
 
     A function that takes ``arch`` returns machine code. Raises whatever the declaration's function raises.
     """
+    text = _declared_text(build)
+    return text if not text or text.marks else _in_cache(text, f"{build.family.name}_{build.variant.name}.cu")
+
+
+def _in_cache(text: Text, name: str) -> Text:
+    """Write a text that no lines of Python show to a file, which messages then name."""
+    with contextlib.suppress(CompileError, OSError):
+        path = private_folder("texts") / digest_of(text.code.encode()) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            write_whole(path, text.code)
+        return Text(text.code, ((0, str(path), 1),))
+    return text
+
+
+def _declared_text(build: Build) -> Text | None:
     source = build.variant.source
     if isinstance(source, Text) and not source.make:
         return source
