@@ -171,7 +171,7 @@ def named_files(source: Path, include: Sequence[Path], code: str | None = None) 
 def suspicious_lines(project: Project) -> list[str]:
     """List what is unusual in the sources of a project's kernels and in its declarations, a sentence for each line.
 
-    Machine code that is there already, and what a function returns, are named as not looked at.
+    Machine code is named as not looked at.
     """
     declared = project.root.joinpath(*project.module.split("."))
     python = sorted(declared.rglob("*.py")) if declared.is_dir() else [declared.with_suffix(".py")]
@@ -180,8 +180,14 @@ def suspicious_lines(project: Project) -> list[str]:
         variant, include = build.variant, [(build.family.folder / folder).resolve() for folder in build.variant.include]
         if variant.call:
             continue
-        if isinstance(variant.source, Text) and not variant.source.make:
-            remarks[build.source] = [*remarks.get(build.source, ()), *_in_text(variant.source)]
+        text = None
+        with contextlib.suppress(Exception):  # a function of theirs may raise anything, and its compilation says so
+            text = text_of(build)
+        if text:
+            source = text.file or build.source
+            remarks[source] = [*dict.fromkeys((*remarks.get(source, ()), *_in_text(text)))]
+            headers = {*named_files(source, [source.parent, *include], text.code)} - {source}
+            remarks |= {path: _looked_at(path) for path in sorted(headers - remarks.keys())}
         elif callable(variant.source) or isinstance(variant.source, Text) or build.source.suffix in READY:
             remarks[build.source] = [Remark(1, f"{build.family.name} {variant.name}: machine code is not looked at")]
         else:
