@@ -113,7 +113,7 @@ def test_a_text_of_a_file_is_read_with_its_lines(
         ('def f(n): return "%d" % n', "f", {}, "n has a value only when the file runs: give it, as n=..."),
         ("code = 5", "code", {}, "it is int, not a text"),
         ('code = "a"', "code", {"N": 1}, "it has no place for N"),
-        ('code = "$N"\nTemplate(code)', "code", {"M": 1}, "it has a place for N, which has no value: give N=..."),
+        ('code = "$N $M"', "code", {"M": 1}, "it has a place for N, which has no value: give N=..."),
         ('if X: code = "a"\nelse: code = "b"', "code", {}, "code has a value only when the file runs"),
         ("code = (", "code", {}, "is not Python"),
         (

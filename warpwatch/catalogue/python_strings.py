@@ -133,7 +133,6 @@ class PythonFile:
         self.scopes = [self.module]
         self.calls: list[tuple[ast.Call, Scope]] = []
         self.literals: list[ast.expr] = []  # of several lines
-        self.templates: list[ast.expr] = []  # what may fill one in
         self._read(tree.body, self.module, branches=False)
 
     def _read(self, nodes: Sequence[ast.AST], scope: Scope, *, branches: bool) -> None:
@@ -170,10 +169,6 @@ class PythonFile:
                 scope.imports |= {each.asname or each.name: (module, each.name) for each in names}
             case ast.Call():
                 self.calls.append((node, scope))
-                if getattr(node.func, "attr", getattr(node.func, "id", "")) in ("format", "Template"):
-                    self.templates.append(node)
-            case ast.BinOp(op=ast.Mod()):
-                self.templates.append(node)
             case ast.Constant(value=str()) | ast.JoinedStr() if node.lineno != node.end_lineno:
                 self.literals.append(node)
 

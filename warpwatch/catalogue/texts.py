@@ -125,7 +125,7 @@ def _read(file: PythonFile, name: str, values: Sequence[Any], named: Mapping[str
     if isinstance(value, bytes):
         value = value.decode()
     if values or left or isinstance(value, string.Template):
-        pattern = _places(file, name, value, left)
+        pattern = _places(value, left)
         value, shape = _filled(value, pattern, values, left), shape.opened(pattern)
     if not isinstance(value, str):
         raise NotRead(f"it is {type(value).__name__}, not a text")
@@ -186,26 +186,18 @@ def _known(file: PythonFile) -> Iterator[tuple[str, ast.expr, Scope, str]]:
                 yield "", given, scope, code
 
 
-def _places(file: PythonFile, name: str, value: Any, named: Mapping[str, Any]) -> re.Pattern[str]:
-    """Return the pattern of a template's places: as the file fills it in, or as they look. Raises NotRead."""
+def _places(value: Any, named: Mapping[str, Any]) -> re.Pattern[str]:
+    """Return the pattern of a template's places, by what they look like. Raises NotRead."""
     if isinstance(value, string.Template):
         return DOLLAR
-    own, template = name.rpartition(".")[2], str(value)
-    for node in file.templates:
-        match node:
-            case ast.BinOp(left=ast.Name(id=filled)) if filled == own:
-                return PERCENT
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=filled), attr="format")) if filled == own:
-                return BRACES
-            case ast.Call(args=[ast.Name(id=filled)]) if filled == own:
-                return DOLLAR
+    template = str(value)
     looks = {PERCENT: ("%({})",), DOLLAR: ("${}", "${{{}}}"), BRACES: ("{{{}}}", "{{{}:")}
     for pattern, forms in looks.items():
         if named and all(any(form.format(key) in template for form in forms) for key in named):
             return pattern
     if named:
         raise NotRead(f"it has no place for {', '.join(named)}")
-    return PERCENT if PERCENT.search(template) else BRACES
+    return BRACES if "{{" in template else PERCENT
 
 
 def _filled(value: Any, pattern: re.Pattern[str], values: Sequence[Any], named: Mapping[str, Any]) -> str:

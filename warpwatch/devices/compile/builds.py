@@ -77,8 +77,12 @@ def _declared_text(build: Build) -> Text | None:
     if make is None or (make is source and named_arguments.takes(make, "arch")):
         return None
     code = named_arguments.call(make, given_of(build.configuration, build.dtype))
-    is_text = isinstance(code, Text) or (isinstance(code, str) and not is_ptx(code.encode()))
-    return returned_text(make, code) if is_text or make is not source else None
+    return returned_text(make, code) if _is_text(code) or make is not source else None
+
+
+def _is_text(code: object) -> bool:
+    """Tell CUDA C++ from machine code."""
+    return isinstance(code, Text) or (isinstance(code, str) and not is_ptx(code.encode()))
 
 
 def returns_text(variant: Variant) -> bool:
@@ -94,7 +98,7 @@ def returns_text(variant: Variant) -> bool:
         except Exception as caught:  # a declaration's own function may raise anything
             error = error or caught
         else:
-            return isinstance(code, Text) or (isinstance(code, str) and not is_ptx(code.encode()))
+            return _is_text(code)
     assert error
     if isinstance(error, MISSING) or type(error).__module__ != "builtins":
         raise error
@@ -250,7 +254,7 @@ def returned_code(build: Build, arch: str) -> bytes:
     assert callable(source)
     given = given_of(build.configuration, build.dtype) | {"arch": arch}
     code = named_arguments.call(source, given)
-    if isinstance(code, Text) or (isinstance(code, str) and not is_ptx(code.encode())):
+    if _is_text(code):
         raise TypeError("it returns CUDA C++, for which it need not take `arch`: the compiler defines __CUDA_ARCH__")
     if not isinstance(code, bytes | str):
         raise TypeError(f"it returns {type(code).__name__}: give a cubin or PTX as bytes, or CUDA C++ as a str")
