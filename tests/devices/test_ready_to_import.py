@@ -43,16 +43,20 @@ def imports(name: str) -> None:
         finder.find_spec(name, None)
 
 
-def test_the_software_device_is_there_when_pycuda_is_first_imported(activated: list[str]) -> None:
+def test_the_software_device_is_there_when_pycuda_is_first_imported(
+    activated: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = [*sys.meta_path]
     with ready_to_import(SOFTLY):
         imports("numpy")
         assert not activated
         imports("pycuda")
         assert os.environ["SOFTCUDA_SEED"] == "7"
+        monkeypatch.setenv("OF_A_DECLARATION", "kept")
         imports("pycuda")
     assert (activated, sys.meta_path) == ([""], before)
     assert (os.environ["SOFTCUDA_SEED"], os.environ.get("SOFTCUDA_NVCC")) == ("3", None)
+    assert os.environ["OF_A_DECLARATION"] == "kept"
 
 
 @pytest.mark.parametrize(("missing", "expected"), [("no GPU", ["no GPU"]), ("", [])])

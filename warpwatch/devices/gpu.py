@@ -618,16 +618,15 @@ def ready_to_import(settings: Settings) -> Iterator[None]:
     Where there is no GPU, or the software device is wanted, that takes the driver's place when the first of them is
     imported. What it changes in the environment is undone at the end.
     """
-    before, finder = {**os.environ}, _Provider(settings)
+    finder = _Provider(settings)
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
         finder.leave()
-        if finder.provided:
-            for name in os.environ.keys() - before.keys():
-                del os.environ[name]
-            os.environ.update(before)
+        for name, value in finder.before.items():
+            os.environ.pop(name, None)
+            os.environ.update({} if value is None else {name: value})
 
 
 class _Provider:
@@ -635,7 +634,7 @@ class _Provider:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.provided = False
+        self.before: dict[str, str | None] = {}  # variables of the environment that the software device has changed
 
     def leave(self) -> None:
         if self in sys.meta_path:
@@ -651,8 +650,9 @@ class _Provider:
             with asked() as (missing, _):
                 pass
         if missing or settings.kind == "software":
-            self.provided = True
+            before = {**os.environ}
             _activate(settings.launch_timeout, settings.schedule_seed, missing)
+            self.before = {name: before.get(name) for name, value in os.environ.items() if value != before.get(name)}
 
 
 def _open(settings: Settings, missing: str) -> Device:
