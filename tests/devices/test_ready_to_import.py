@@ -15,6 +15,7 @@ import softcuda
 from tests.project import ROOT
 from tests.stranger import run_pytest
 from warpwatch.devices import gpu
+from warpwatch.devices.compile.compiler import nvcc
 from warpwatch.devices.gpu import Settings, open_device, ready_to_import
 from warpwatch.devices.machine import DeviceError
 
@@ -78,6 +79,16 @@ def test_a_declaration_cannot_hide_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(softcuda, "_active", [True])
     with pytest.raises(DeviceError, match=r"the declarations call softcuda\.activate\(\), which hides the GPU"):
         open_device(Settings(gpu_seen=True))
+
+
+def test_what_softcuda_puts_on_the_path_is_not_taken_for_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = softcuda.stand_in(softcuda.cache_folder())
+    before = nvcc.__wrapped__()
+    monkeypatch.setenv("PATH", os.pathsep.join([str(own.parent), os.environ["PATH"]]))
+    assert nvcc.__wrapped__() == before
+    assert nvcc.__wrapped__(str(own)).is_softcuda
+    monkeypatch.setenv("NVCC", str(own))
+    assert nvcc.__wrapped__().is_softcuda
 
 
 TWICE = """
