@@ -1,8 +1,12 @@
-"""The pages on PyCUDA, CuPy, Numba and Triton: their code is run, and says what they show, without a GPU."""
+"""The pages on PyCUDA, CuPy, Numba and Triton: their code is run, and says what they show, without a GPU.
+
+``python -m tests.test_client_pages FOLDER`` writes what each of them shows to a folder, to run it on a GPU.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,3 +88,15 @@ def test_code_of_the_other_pages_runs_or_says_that_it_needs_a_gpu(
     assert counts in done.stdout
     for variant in lacking:
         assert LACKING.format(variant) in done.stdout
+
+
+def main() -> None:
+    for page in ("pycuda", "cupy", "numba", "triton"):
+        folder = Path(sys.argv[1], page)
+        folder.mkdir(parents=True)
+        repository(folder, page)
+        (folder / "conftest.py").unlink(missing_ok=True)  # which is for programs without a GPU
+
+
+if __name__ == "__main__":
+    main()
