@@ -73,6 +73,20 @@ def test_a_text_is_compiled_as_a_file_of_its_words_would_be(tmp_path: Path) -> N
     assert of_text.path.read_bytes() == image.path.read_bytes()
 
 
+COMPLEX = """#include <pycuda-complex.hpp>
+__global__ void eight(pycuda::complex<float>* y, int n)
+{
+    y[threadIdx.x] = 8.0f;
+}
+"""
+
+
+@pytest.mark.once
+def test_headers_of_pycuda_are_found_where_it_is_installed(tmp_path: Path, target: Target) -> None:
+    image = compile_build(build_of(tmp_path, text_in(tmp_path, COMPLEX)), target)
+    assert entries(image.path.read_bytes()) == ["_Z5eightPN6pycuda7complexIfEEi"]
+
+
 def scaled(block: tuple[int, ...], dtype: str) -> str:
     assert dtype == "float32"
     return CODE.replace("y[threadIdx.x]", f"if (threadIdx.x < {block[0]}) y[threadIdx.x]")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from warpwatch.devices.compile.ready import READY, code_image, find_entries
 from warpwatch.devices.compile.symbols import demangled, entries, opening, pointed_to
 
 TABLE = "warpwatch_entries"
+# How a text names headers of a package, the package, and the folder in it that they lie in.
+PACKAGED = (("#include <pycuda-", "pycuda", "cuda"), ("#include <cupy/", "cupy", "_core/include"))
 ENTRY = "entry"  # the file of the table's lines, in compilers' messages
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 INNERMOST = re.compile(r"\([^][(){}]*\)|\[[^][(){}]*\]|\{[^][(){}]*\}")  # brackets that match, without any inside
@@ -112,9 +115,19 @@ def compile_entries(kernels: Kernels, target: Target) -> Image:
     return image
 
 
+def _folders(kernels: Kernels) -> tuple[Path, ...]:
+    """Return the folders with headers; those of PyCUDA and CuPy are found where a text asks for one, as they do it."""
+    asked_for = [home for begin, *home in PACKAGED if kernels.text and begin in kernels.text.code]
+    specs = ((importlib.util.find_spec(package), below) for package, below in asked_for)
+    packaged = [
+        Path(folder, below) for spec, below in specs if spec for folder in spec.submodule_search_locations or ()
+    ]
+    return *kernels.include, *packaged
+
+
 def _compile_plain(kernels: Kernels, target: Target) -> Image:
     """Compile a source as it is. Raises CompileError."""
-    settings = kernels.flags, kernels.seen_macros, kernels.root, kernels.include
+    settings = kernels.flags, kernels.seen_macros, kernels.root, _folders(kernels)
     if kernels.text:
         shown, text = str(name_from(kernels.root, kernels.source)), kernels.text.numbered(kernels.root)
         return compile_text(text, f"{kernels.source.stem}.cu", target, *settings, shown=shown)
@@ -156,7 +169,7 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
         kernels.flags,
         kernels.seen_macros,
         kernels.root,
-        kernels.include,
+        _folders(kernels),
         None if kernels.text else kernels.source,
     )
 
