@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.checkout import COMMIT
 from tests.project import ROOT
-from tests.stranger import run_pytest, run_python
+from tests.stranger import run_command, run_pytest, run_python
 from tests.test_docs import blocks
 
 pytestmark = pytest.mark.slow
@@ -61,6 +63,20 @@ def test_a_fault_in_a_string_has_the_line_that_the_page_shows(tmp_path: Path) ->
     done = run_pytest(tmp_path, "-qx", "--device=software", "test_kernels.py")
     (shown,) = (block for block in blocks(PYCUDA, "text") if block.startswith("scale-plain"))
     assert plain(shown) in plain(done.stdout), done.stdout + done.stderr
+
+
+def test_a_text_is_compared_with_that_of_another_commit(tmp_path: Path) -> None:
+    """It counts what is compiled, and not on which line it stands."""
+    declared = repository(tmp_path, "pycuda") / "perf" / "__init__.py"
+    for command in (["init", "-q"], ["add", "-A"], COMMIT):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    for old, new, said in (
+        ("# perf", "# moved\n# perf", "2 builds: 2 identical"),
+        ("factor * x[i]", "factor * x[i] + 1", "2 builds: 2 different"),
+    ):
+        declared.write_text(declared.read_text().replace(old, new))
+        done = run_command(tmp_path, "diff", "HEAD")
+        assert said in done.stdout, done.stdout + done.stderr
 
 
 def test_a_program_of_pycuda_is_checked_as_it_is(tmp_path: Path) -> None:
