@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.project import ROOT
 from tests.stranger import run_pytest
 from warpwatch.devices import gpu
 from warpwatch.devices.compile.compiler import nvcc
-from warpwatch.devices.gpu import Settings, open_device, ready_to_import
+from warpwatch.devices.gpu import NoDevice, Settings, open_device, ready_to_import
 from warpwatch.devices.machine import DeviceError
 
 SOFTLY = Settings(kind="software")
@@ -60,7 +61,7 @@ def test_the_software_device_is_there_when_pycuda_is_first_imported(
     assert os.environ["OF_A_DECLARATION"] == "kept"
 
 
-@pytest.mark.parametrize(("missing", "expected"), [("no GPU", ["no GPU"]), ("", [])])
+@pytest.mark.parametrize(("missing", "expected"), [("no GPU", ["no GPU", "no GPU"]), ("", [])])
 def test_it_is_not_where_there_is_a_gpu(
     monkeypatch: pytest.MonkeyPatch, activated: list[str], missing: str, expected: list[str]
 ) -> None:
@@ -69,9 +70,12 @@ def test_it_is_not_where_there_is_a_gpu(
         yield missing, 0
 
     monkeypatch.setattr(gpu, "asked", asked)
-    for settings in (Settings(), Settings(kind="gpu"), Settings(gpu_seen=True)):
+    for settings in (Settings(), Settings(kind="none"), Settings(gpu_seen=True)):
         with ready_to_import(settings):
             imports("pycuda")
+    assert activated == expected
+    with ready_to_import(Settings(kind="gpu")), pytest.raises(NoDevice, match="no GPU") if missing else nullcontext():
+        imports("pycuda")
     assert activated == expected
 
 

@@ -641,14 +641,19 @@ class _Provider:
             sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Put the software device in the driver's place if PyCUDA is imported and needs it. Raises as ``_activate``."""
+        """Put the software device in the driver's place if PyCUDA is imported and needs it.
+
+        Raises as ``_activate``, and NoDevice where a GPU is asked for that is missing.
+        """
         if name not in CLIENTS:
             return
         self.leave()
         settings, missing = self._settings, ""
-        if settings.kind == "auto" and not settings.gpu_seen:
+        if settings.kind != "software" and not settings.gpu_seen:
             with asked() as (missing, _):
                 pass
+        if missing and settings.kind == "gpu":
+            raise NoDevice(missing)
         if missing or settings.kind == "software":
             before = {**os.environ}
             _activate(settings.launch_timeout, settings.schedule_seed, missing)
