@@ -48,6 +48,7 @@ APART = ("checker", "barriers", "ordering", "kernel_races_coarse", "executor", "
 UNITS = 4  # of the other sources; the driver's are forty
 # Unfortified, because fibers leave a stack by ways that glibc would take for a fault.
 FLAGS = ("-std=c++17", "-O3", "-U_FORTIFY_SOURCE", "-fPIC", "-fvisibility=hidden")
+_active: list[bool] = []  # whether the driver is loaded
 NVRTC = ("libnvrtc.so.13", "libnvrtc.so.12")  # the names that clients made for CUDA 13 and 12 ask for
 
 
@@ -68,7 +69,7 @@ def activate(
     ``launch_seconds``: stop a kernel that runs longer. ``seed``: run threads and blocks in a random order, the
     same for the same seed. ``fill``: the 4 bytes that fresh memory is full of. ``checks``: whether every kernel that
     is compiled from now on is checked, also without ``--checks``. ``cache``: where to keep what is built. Raises
-    BuildError, and ImportError when a libcuda is loaded already.
+    BuildError, and ImportError when a libcuda is loaded already. A second call changes the settings that it is given.
     """
     folder = cache or cache_folder()
     library, compiler = build(folder), stand_in(folder)
@@ -85,13 +86,21 @@ def activate(
     os.environ["CUPY_CACHE_DIR"] = str(folder / f"cupy-{_kind_of_images()}")
     if str(compiler.parent) not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = f"{compiler.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    if _active:
+        return compiler
     if "pycuda._driver" in sys.modules:
         raise ImportError("softcuda.activate() comes before the first import of pycuda.driver")
     # By its SONAME the loader then takes it for the libcuda.so.1 that PyCUDA asks for.
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     for name in NVRTC:
         ctypes.CDLL(str(build_nvrtc(folder, name)), mode=ctypes.RTLD_GLOBAL)
+    _active.append(True)
     return compiler
+
+
+def is_active() -> bool:
+    """Tell whether the software device is the CUDA device of this process."""
+    return bool(_active)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from warpwatch.catalogue.declaration import Family
     from warpwatch.catalogue.importers.t1 import from_t1
     from warpwatch.catalogue.launches import Owner, Step, Work, blocks
+    from warpwatch.catalogue.texts import from_python, text
     from warpwatch.catalogue.tolerance import dot_error, error_of, exact, product, relative, ulp
     from warpwatch.catalogue.variants import Block, Variant, by_elements, call, kernel, serial
 
@@ -24,6 +25,7 @@ _HOMES = {
     "calls": ("CallError", "DeviceArray", "Driver", "Queue", "SharedLibrary", "check_status"),
     "declaration": ("Family",),
     "launches": ("Owner", "Step", "Work", "blocks"),
+    "texts": ("from_python", "text"),
     "importers.t1": ("from_t1",),
     "tolerance": ("dot_error", "error_of", "exact", "product", "relative", "ulp"),
     "variants": ("Block", "Variant", "by_elements", "call", "kernel", "serial"),
@@ -57,11 +59,13 @@ __all__ = [
     "dot_error",
     "error_of",
     "exact",
+    "from_python",
     "from_t1",
     "kernel",
     "product",
     "relative",
     "serial",
+    "text",
     "ulp",
 ]
 

@@ -172,6 +172,8 @@ def test_a_project_that_is_one_file_is_looked_at_with_the_headers_of_its_kernels
         "ONE = ww.Family('one', sizes=('n',), arrays=lambda n: {'y': ww.Out(n, 'float32')}, tests=((1,),),\n"
         "    reference=lambda n: __import__('numpy').ones(n), variants=(\n"
         "    ww.kernel('own', source='own.cu', configurations=(32,), x=0, y=None),\n"
+        "    ww.kernel('text', source=ww.text('__device__ int m; // a text\\n'), configurations=(32,), x=0, y=None),\n"
+        "    ww.kernel('made', source=lambda: '__device__ int made_text;\\n', configurations=(32,), x=0, y=None),\n"
         "    ww.kernel('long', source='long.cu', configurations=(32,), x=0, y=None),\n"
         "    ww.kernel('ready', source='ready.cubin', configurations=(32,), x=0, y=None)))\n"
     )
@@ -185,6 +187,8 @@ print(*suspicious_lines(load_project(Path({str(tmp_path)!r}), "one")), sep="\\n"
     assert done.stdout.splitlines() == [
         f"one.py:1: `gc` {HIDDEN}",
         "one.py:4: `__import__` runs a text as code",
+        "one.py:6: `m` outlives a launch",
+        "one.py:7: `made_text` outlives a launch",
         "kept.h:1: `n` outlives a launch",
         "long.cu:1: is too long to be looked at: 1,048,580 characters",
         "ready.cubin:1: one ready: machine code is not looked at",

@@ -12,6 +12,7 @@ from kernels import FAMILIES
 from tests.catalogue.changed import MATMUL, with_family, with_variant
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.selection import builds
+from warpwatch.catalogue.texts import Text
 from warpwatch.catalogue.validation import problems, sound
 
 
@@ -26,6 +27,13 @@ VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"name": "naive"}, "variant naive: name is that of another variant too, which is used; give this one a name"),
     ({"name": "missing"}, "variant missing: source is missing: there is no file kernels/matmul/missing.cu"),
     ({"source": "other.cu"}, "source is missing: there is no file kernels/matmul/other.cu"),
+    ({"source": "__global__ void f() {}"}, "source is CUDA C++, not a file: write source=ww.text(...)"),
+    ({"source": ww.text(" ")}, "source is an empty text: give ww.text the kernel's CUDA C++"),
+    (
+        {"source": ww.from_python("absent.py", "f")},
+        'source cannot be read by from_python("absent.py", "f"): there is no',
+    ),
+    ({"source": Text("f", ((0, 1, "f"),))}, "source is not what ww.text or ww.from_python made"),  # type: ignore[arg-type]
     ({"include": "../include"}, "include is '../include': give a tuple of folders"),
     ({"include": ("absent",)}, "include names 'absent', which is not a folder in matmul"),
     ({"flags": "-O3"}, "flags is '-O3': give a tuple of options, such as ('--use_fast_math',)"),

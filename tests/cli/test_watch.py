@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+import warpwatch as ww
 from tests import stranger
 from tests.checkout import Bench
 from tests.cli.command import git
 from tests.project import PROJECT, ROOT
+from warpwatch.catalogue.project import Project
 from warpwatch.cli import watch
 from warpwatch.cli.programs import Program
 from warpwatch.cli.watch_files import Answer, files_by_variant, marked_files, reached
@@ -257,6 +259,21 @@ def test_a_command_that_lacks_a_package_names_its_own_extra(package: str, extra:
     assert done.returncode == 2, done.stderr
     assert done.stderr.endswith(f"; pip install {package} (extra '{extra}')\n")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_kernel_that_is_a_text_belongs_to_the_file_that_has_it_and_its_headers(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text('code = """\n#include "size.h"\n__global__ void f(float* x) {}\n"""\n')
+    (tmp_path / "size.h").touch()
+    family = ww.Family(
+        "filled",
+        sizes=("n",),
+        arrays=lambda n: {"x": ww.Out(n, "float32")},
+        tests=((1,),),
+        folder=tmp_path,
+        variants=(ww.kernel("read", source=ww.from_python(tmp_path / "theirs.py", "code"), configurations=(32,)),),
+    )
+    files = files_by_variant(Project(root=tmp_path, module="declared", families=(family,)))
+    assert files == {("filled", "read"): {tmp_path / "theirs.py", tmp_path / "size.h"}}
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from warpwatch.catalogue.elements import C_TYPES, itemsize, numpy_type
 from warpwatch.catalogue.launches import Launch, Owner, Step, Work, three
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase, pick, print_short, read_sizes, size_name, split_id
+from warpwatch.catalogue.texts import Text
 from warpwatch.catalogue.variants import Block, Configuration, Variant
 
 HOST_BLOCK = "host"  # replaces the block in the id of a variant that runs on the host
@@ -68,7 +69,9 @@ class Build:
     def source(self) -> Path:
         """The kernel's file."""
         source = self.variant.source
-        if callable(source) or not str(source):
+        if isinstance(source, Text) and source.file:
+            return source.file
+        if isinstance(source, Text) or callable(source) or not str(source):
             return self.family.folder / f"{self.variant.name}{'.cpp' if self.variant.on_host else '.cu'}"
         return Path(os.path.normpath(self.family.folder / source))
 

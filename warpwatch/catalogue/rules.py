@@ -28,6 +28,7 @@ from warpwatch.catalogue.named_arguments import asked_for, call
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.pipes import PIPES
 from warpwatch.catalogue.same_for import smaller_shapes
+from warpwatch.catalogue.texts import Text
 from warpwatch.catalogue.variants import Variant
 
 NAME = r"[a-z][a-z0-9_]*"
@@ -385,6 +386,13 @@ def _takes(family: Family, variant: Variant) -> Checks:
 
 
 def _source(family: Family, variant: Variant) -> Checks:
+    if isinstance(text := variant.source, Text):
+        yield not text.problem, text.problem
+        kinds = {tuple(map(type, mark)) for mark in text.marks if isinstance(mark, tuple)}
+        yield isinstance(text.code, str) and kinds <= {(int, str, int)}, "is not what ww.text or ww.from_python made"
+        yield text.make or text.code.strip(), "is an empty text: give ww.text the kernel's CUDA C++"
+        return
+    yield not re.search(r"[\n{]", str(text)) or callable(text), "is CUDA C++, not a file: write source=ww.text(...)"
     source = Build(family, variant, variant.listed[0], family.dtypes_of(variant)[0]).source
     shown = source.relative_to(family.root) if source.is_relative_to(family.root) else source
     yield (

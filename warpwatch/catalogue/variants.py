@@ -14,6 +14,7 @@ from warpwatch.catalogue.calls import Call, PythonPackage, Queue, Requirement
 from warpwatch.catalogue.launches import Capability, Owner, Sizes, Step, read_capability
 from warpwatch.catalogue.named_arguments import takes
 from warpwatch.catalogue.names import print_short, size_name
+from warpwatch.catalogue.texts import Text
 
 Block = tuple[int, ...]  # the size that an id calls the block (see Variant)
 Macro = int | str
@@ -87,7 +88,7 @@ def _block(given: object) -> Block:
 
 OLDEST = Capability(7, 5)  # the oldest compute capability that nvcc 13 compiles for
 Benchmarks = Mapping[str, tuple[Shape, ...]] | tuple[Shape, ...]  # for each element type, or for all alike
-Source = str | Path | Callable[..., bytes]
+Source = str | Path | Text | Callable[..., bytes | str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +117,8 @@ class Variant:
     - ``requires``: packages that a function of the declaration needs;
     - ``on_host``: it is C++ for one thread of the host;
     - ``call``: what takes the kernel's place;
-    - ``source``: the file, from the family's folder: .cu (empty: ``<name>.cu``), .cubin, .ptx or .fatbin; or a function
-      that returns machine code;
+    - ``source``: the file, from the family's folder: .cu (empty: ``<name>.cu``), .cubin, .ptx or .fatbin; or a text,
+      by ``ww.text`` or ``ww.from_python``; or a function that returns machine code or CUDA C++;
     - ``include``, ``flags``: folders with headers, from the family's folder, and options of the compiler;
     - ``entry``: the kernel's name in that file, or a function that returns it; empty: ``<family>_<variant>``;
     - ``macros``: -> macros besides those of the configuration;

@@ -18,7 +18,7 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, find_project
 from warpwatch.cli.options import BadArgument
 from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.gpu import NoDevice, Settings, ready_to_import
 from warpwatch.devices.machine import DeviceError
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.record import BadRun
@@ -104,8 +104,11 @@ def main() -> int:
 
 
 def _run(name: str, arguments: dict[str, Any]) -> int:
-    project = () if name in WITHOUT_PROJECT else (find_project(Path.cwd()),)
-    return int(_module(name).run(*project, **arguments))
+    if name in WITHOUT_PROJECT:
+        return int(_module(name).run(**arguments))
+    with ready_to_import(Settings(kind=arguments.get("device") or "auto")):
+        project = find_project(Path.cwd())
+    return int(_module(name).run(project, **arguments))
 
 
 def _documented(name: str, arguments: dict[str, Any]) -> int:

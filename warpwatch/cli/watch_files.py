@@ -23,6 +23,7 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.project import BadProject, Project, find_project
 from warpwatch.catalogue.selection import tested_cases, timed_cases
 from warpwatch.catalogue.setting import TABLE
+from warpwatch.catalogue.texts import Text
 from warpwatch.catalogue.validation import problems
 from warpwatch.catalogue.variants import Configuration, Variant
 from warpwatch.cli.options import selector
@@ -31,7 +32,7 @@ from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import named_files
 from warpwatch.devices.compile.compiler import CompileError, files_of
 from warpwatch.devices.foreign_text import plain_lines
-from warpwatch.devices.gpu import NoDevice, Settings
+from warpwatch.devices.gpu import NoDevice, Settings, ready_to_import
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.worker import Worker, describe_device
@@ -76,7 +77,8 @@ def _answer(device: str, keywords: str, changed: Sequence[str]) -> Answer:
     """Find the affected kernels and compile them. Raises BadCase for a malformed -k."""
     matches = selector(keywords)
     try:
-        project = find_project(Path.cwd())
+        with ready_to_import(Settings(kind=device)):
+            project = find_project(Path.cwd())
     except BadProject as error:
         return Answer(error=str(error))
     files = files_by_variant(project)
@@ -195,6 +197,11 @@ def _sources(family: Family, variant: Variant) -> tuple[frozenset[Path], frozens
     """
     if variant.call or callable(variant.source):
         return frozenset(), frozenset()
+    if isinstance(text := variant.source, Text):
+        own = {Path(file) for _, file, _ in text.marks}
+        folders = [family.folder / folder for folder in variant.include] + [file.parent for file in own]
+        headers = named_files(text.file, folders, text.code) if text.file else ()
+        return frozenset(map(Path.resolve, {*own, *headers})), frozenset()
     try:
         source = Build(family, variant, Configuration(()), "").source
         include = [(family.folder / folder).resolve() for folder in variant.include]

@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.texts import Text
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, Checked, CheckedCase, table
@@ -218,7 +219,10 @@ def write_delayed(source: Path) -> Path:
 
 def delayed_side(side: OtherKernel) -> OtherKernel:
     """Return a side whose kernels wait for a set time."""
-    return replace(side, kernels=replace(side.kernels, source=write_delayed(side.kernels.source)))
+    kernels = side.kernels
+    if kernels.text:
+        return replace(side, kernels=replace(kernels, text=Text(delayed(kernels.text.numbered(kernels.root)))))
+    return replace(side, kernels=replace(kernels, source=write_delayed(kernels.source)))
 
 
 def own_side(case: Case) -> OtherKernel:

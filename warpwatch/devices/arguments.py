@@ -512,6 +512,8 @@ def declared_element(kernels: Kernels, name: str) -> str:
 
 def _text_of(kernels: Kernels) -> str:
     """Return a source and what it includes, without comments and strings; empty where numbers may be renamed there."""
+    if kernels.text:
+        return _without_renamed(kernels.text.code)
     with contextlib.suppress(OSError):
         return _plain_text(kernels.source, kernels.root, kernels.source.stat().st_ctime_ns)
     return ""
@@ -521,7 +523,11 @@ def _text_of(kernels: Kernels) -> str:
 def _plain_text(source: Path, root: Path, changed: int) -> str:
     """Return what ``_text_of`` does for a source that was ``changed`` last at that time. Raises OSError."""
     paths = [source, *sorted(files_of(source, root) - {source})]
-    text = COMMENT.sub(" ", "\n".join(path.read_text(errors="replace") for path in paths))
+    return _without_renamed("\n".join(path.read_text(errors="replace") for path in paths))
+
+
+def _without_renamed(text: str) -> str:
+    text = COMMENT.sub(" ", text)
     return "" if re.search(rf"#\s*define\s+(?:{'|'.join(BUILT_IN)})\b", text) else text
 
 

@@ -10,6 +10,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -42,6 +43,7 @@ CROWDED_SECONDS = 0.0005  # in which the blocks of a kernel that takes room are 
 CROWDS = 4  # shares of the multiprocessors that it takes: an eighth to a half
 OCCUPY = Path(__file__).with_name("occupy.cu")
 ASKED_BYTES = 2**24  # of an allocation, for which it is asked first what is free: that takes longer than a small one
+CLIENTS = ("pycuda", "cuda")  # packages whose import loads the driver, or may
 ONE = Launch((1, 1, 1), (1, 1, 1))
 SHARED = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 # Properties of the software device that differ from a GPU's.
@@ -609,6 +611,55 @@ def open_device(settings: Settings) -> Device:
         raise NoDevice(str(lacking)) from None
 
 
+@contextmanager
+def ready_to_import(settings: Settings) -> Iterator[None]:
+    """Have a driver ready for declarations that are imported inside and import PyCUDA or cuda-bindings.
+
+    Where there is no GPU, or the software device is wanted, that takes the driver's place when the first of them is
+    imported. What it changes in the environment is undone at the end.
+    """
+    finder = _Provider(settings)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        finder.leave()
+        for name, value in finder.before.items():
+            os.environ.pop(name, None)
+            os.environ.update({} if value is None else {name: value})
+
+
+class _Provider:
+    """Finder of modules that finds none, and is asked for PyCUDA before any other."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.before: dict[str, str | None] = {}  # variables of the environment that the software device has changed
+
+    def leave(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Put the software device in the driver's place if PyCUDA is imported and needs it.
+
+        Raises as ``_activate``, and NoDevice where a GPU is asked for that is missing.
+        """
+        if name not in CLIENTS:
+            return
+        self.leave()
+        settings, missing = self._settings, ""
+        if settings.kind != "software" and not settings.gpu_seen:
+            with asked() as (missing, _):
+                pass
+        if missing and settings.kind == "gpu":
+            raise NoDevice(missing)
+        if missing or settings.kind == "software":
+            before = {**os.environ}
+            _activate(settings.launch_timeout, settings.schedule_seed, missing)
+            self.before = {name: before.get(name) for name, value in os.environ.items() if value != before.get(name)}
+
+
 def _open(settings: Settings, missing: str) -> Device:
     """Open the GPU, or the software device where a GPU is ``missing`` or not wanted.
 
@@ -617,6 +668,11 @@ def _open(settings: Settings, missing: str) -> Device:
     if missing and settings.kind == "gpu":
         raise NoDevice(missing)
     in_software = missing or settings.kind == "software"
+    if not in_software and getattr(sys.modules.get("softcuda"), "is_active", bool)():
+        raise DeviceError(
+            "the declarations call softcuda.activate(), which hides the GPU: leave it out, and choose the "
+            "device by --device"
+        )
     compiler = _activate(settings.launch_timeout, settings.schedule_seed, missing) if in_software else None
     try:
         source_module_class()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,8 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from warpwatch.catalogue.launches import Capability, Launch
+from warpwatch.catalogue.named_arguments import takes
 from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.variants import Variant
+from warpwatch.devices.compile.builds import returns_text
 from warpwatch.devices.compile.compiler import Target
 from warpwatch.devices.gpus import slug_of
 from warpwatch.devices.machine import Resources
@@ -109,11 +112,25 @@ class DeviceInfo:
         return variant.capability <= OF_SOFTWARE and not call_problem(variant, replace(self, runs_machine_code=False))
 
 
+@functools.cache
+def _brings(variant: Variant) -> str:
+    """Say what a variant brings that only a GPU runs; empty where it has a source."""
+    if variant.call:
+        return "machine code" if variant.call.needs_gpu else ""
+    if not callable(variant.source):
+        return "machine code" if str(variant.source).endswith(MACHINE_CODE) else ""
+    if not takes(variant.source, "arch") and variant.missing:
+        return ""
+    try:
+        return "" if returns_text(variant) else "machine code"
+    except Exception as error:  # a declaration's own function may raise anything
+        return f"machine code, or nothing where its source raises {type(error).__name__} ({error})"
+
+
 def call_problem(variant: Variant, device: DeviceInfo) -> str:
     """Say why a variant cannot run on a device, and what helps; empty where it can."""
-    ready = callable(variant.source) or str(variant.source).endswith(MACHINE_CODE)
-    if (ready or (variant.call and variant.call.needs_gpu)) and not device.runs_machine_code:
-        return f"needs a GPU: {variant.name} brings machine code, which {device.name} cannot run"
+    if not device.runs_machine_code and (brings := _brings(variant)):
+        return f"needs a GPU: {variant.name} brings {brings}, which {device.name} cannot run"
     clusters = variant.cluster != 1 or any(step.cluster != 1 for step in variant.launches)
     if clusters and not device.runs_machine_code:
         return f"needs a GPU of compute capability 9.0 or newer: {device.name} has no thread block clusters"

@@ -53,4 +53,4 @@ def key(kernel: OtherKernel) -> tuple[object, ...]:
     """Return a key of the kernel's machine code, which cases of several shapes share."""
     kernels = kernel.kernels
     macros = (*sorted(kernels.macros.items()), *sorted(kernels.own_macros.items()))
-    return (kernel.code, kernels.source, kernels.entries, macros, kernels.flags, kernels.include)
+    return (kernel.code, kernels.source, kernels.text, kernels.entries, macros, kernels.flags, kernels.include)

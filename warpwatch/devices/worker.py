@@ -31,7 +31,7 @@ from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.child import RUN_SEED, Child, ending, launch
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.foreign.candidate import Candidates
-from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, source_module_class
+from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, ready_to_import, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
@@ -312,7 +312,8 @@ def load(settings: str, root: str, module: str) -> None:
         begin = importlib.import_module("warpwatch.devices.foreign.comparing").begin
         _last_acts.append(begin(Setting(root=Path(root), module=module), _settings[0]))
     else:
-        load_project(Path(root), module)
+        with ready_to_import(_settings[0]):
+            load_project(Path(root), module)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from warpwatch.catalogue.project import BadProject, Project, load_setting
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
 from warpwatch.devices import gpus
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.gpu import Settings, ready_to_import
 from warpwatch.devices.transfer import Stage
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import judge
@@ -113,7 +113,8 @@ def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
 def _load(config: pytest.Config, setting: Setting, settings: Settings) -> Project:
     """Load the project; declarations that are not trusted as data. Raises BadProject."""
     if not settings.untrusted:
-        return load_setting(setting)
+        with ready_to_import(settings):
+            return load_setting(setting)
     from warpwatch.devices.foreign.described import load_described  # noqa: PLC0415
 
     draw_by(settings.run_seed)

@@ -70,6 +70,7 @@ def main() -> None:
             worker.gpu()
             sys.path[:] = [tree, *(path for path in sys.path if path not in packages), *packages]
             project, error = load_project(Path(tree), module), ""
+            worker.gpu().context.push()  # above one that a declaration's import of pycuda.autoinit has made
         except (Exception, SystemExit) as caught:
             project, error = None, reason(caught)
         lines.write(json.dumps({"number": 0, "value": None, "error": error}).encode() + b"\n")

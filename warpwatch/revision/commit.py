@@ -11,6 +11,7 @@ from pathlib import Path
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.texts import Text
 from warpwatch.devices.compile.background import images_or_errors
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.compile.entries import Kernels, compile_entries
@@ -149,6 +150,7 @@ def other_kernel_of(tree: Path, case: DeclaredCase) -> OtherKernel:
         code=base64.b64decode(case.code),
         kernels=Kernels(
             source=tree / case.source,
+            text=Text(case.text) if case.text else None,
             entries=case.entries,
             macros=case.macros,
             own_macros=case.own_macros,

@@ -58,9 +58,11 @@ def declared(case: Any, tree: Path, architecture: Callable[[], str] = str) -> di
     """Describe one case of the revision that lies in ``tree``. ``architecture``: returns that of this GPU."""
     build = case.build
     kernels = None if case.variant.call else kernels_of(build)
+    text = getattr(kernels, "text", None)
     return {
         "code": machine_code(build, architecture),
-        "source": build.source.relative_to(tree).as_posix(),
+        "source": source_of(build, kernels, tree).relative_to(tree).as_posix(),
+        "text": text.numbered(tree) if text else "",
         "macros": dict(kernels.macros) if kernels else {},
         "own_macros": dict(kernels.own_macros) if kernels else {},
         "entries": list(kernels.entries) if kernels else [],
@@ -68,6 +70,15 @@ def declared(case: Any, tree: Path, architecture: Callable[[], str] = str) -> di
         "include": [folder.relative_to(tree).as_posix() for folder in kernels.include] if kernels else [],
         "identity": identity(case, tree),
     }
+
+
+def source_of(build: Any, kernels: Any, tree: Path) -> Path:
+    """Return the file that a kernel's code is in; that of a text may lie in an installed package, and is not read."""
+    source: Path = build.source
+    if getattr(kernels, "text", None):
+        own = kernels.source
+        source = own if own.is_relative_to(tree) else build.family.folder / f"{build.variant.name}.cu"
+    return source
 
 
 def identity(case: Any, tree: Path) -> dict[str, Any]:
@@ -157,8 +168,8 @@ def given_architecture() -> str:
 
 @functools.cache
 def machine_code(build: Any, architecture: Callable[[], str]) -> str:
-    """Return the machine code that a function of the declaration returns, in base64; empty for a kernel with a file."""
-    if not callable(build.variant.source):
+    """Return the machine code that a function of the declaration returns, in base64; else an empty text."""
+    if not callable(build.variant.source) or getattr(kernels_of(build), "text", None):
         return ""
     return base64.b64encode(engine("returned_code")(build, architecture())).decode()
 
@@ -239,7 +250,11 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     sys.path[:] = [tree, *(path for path in sys.path if Path(path) != Path(__file__).parent), *packages]
-    package = importlib.import_module(module)
+    with contextlib.ExitStack() as ready:
+        with contextlib.suppress(ImportError):  # an engine that knows no such thing
+            gpu = importlib.import_module("warpwatch.devices.gpu")
+            ready.enter_context(gpu.ready_to_import(gpu.Settings()))
+        package = importlib.import_module(module)
     if not Path(package.__file__ or "").is_relative_to(tree):  # a package of that name elsewhere on the path
         raise ModuleNotFoundError(f"No module named {module!r} in this revision")
     families = families_of(package)

@@ -38,7 +38,10 @@ class BadRevision(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredCase:
-    """One case as warpwatch/revision/declarations.py describes it, checked. ``flags``: all that nvcc is given."""
+    """One case as warpwatch/revision/declarations.py describes it, checked. ``flags``: all that nvcc is given.
+
+    ``text``: its CUDA C++, where ``source`` is the Python file that has it.
+    """
 
     source: Text
     macros: Annotated[dict[Name, Text], Meta(max_length=64)]
@@ -48,11 +51,12 @@ class DeclaredCase:
     flags: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
     include: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
     code: Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/=]*\Z")] = ""
+    text: str = ""
 
     def __post_init__(self) -> None:
         for given in (self.source, *self.include):
             path = Path(given)
-            if path.is_absolute() or ".." in path.parts or not path.parts:
+            if path.is_absolute() or ".." in path.parts or not (path.parts or given in self.include):
                 raise ValueError(f"its source {given!r} is not a file of its kernels")
         for flag in self.flags:
             if not PLAIN_FLAG.fullmatch(flag):

@@ -15,6 +15,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, structs
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.devices.compile.builds import text_of
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.machine import LATE, DeviceError
@@ -53,7 +54,12 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def of_kernel(cls, case: Case) -> Place:
         """Return a kernel's file and the first line of its function; nothing of a call or a function of Python."""
-        if case.variant.call or callable(case.variant.source):
+        if case.variant.call:
+            return cls()
+        if text := text_of(case.build):
+            place = text.place(_line_of_kernel(text.code, case.entry))
+            return cls(file=str(place[0]), line=place[1]) if place else cls()
+        if callable(case.variant.source):
             return cls()
         return cls(file=str(case.build.source), line=first_line(case.build.source, case.entry))
 
@@ -147,9 +153,13 @@ def one_line(text: str) -> str:
 def first_line(source: Path, entry: str) -> int:
     """Return the line in which a kernel function begins, or else the file's first kernel."""
     try:
-        lines = source.read_text(errors="replace").splitlines()
+        return _line_of_kernel(source.read_text(errors="replace"), entry)
     except OSError:
         return 1
+
+
+def _line_of_kernel(text: str, entry: str) -> int:
+    lines = text.splitlines()
     name = re.split(r"[<(]", entry)[0].rpartition("::")[2]
     called = re.compile(rf"\b{re.escape(name)}\s*\(")
     here = [number for number, line in enumerate(lines) if called.search(line.partition("//")[0])]

@@ -11,9 +11,13 @@ from pathlib import Path
 
 from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.cases import Build, Case, given_of
+from warpwatch.catalogue.elements import C_TYPES
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds
 from warpwatch.catalogue.suspicious import Remark, in_cuda, in_python
+from warpwatch.catalogue.texts import Text, returned_text
+from warpwatch.catalogue.variants import Variant
+from warpwatch.devices.atomic_write import write_whole
 from warpwatch.devices.compile.compiler import (
     NVCC_FLAGS,
     CompileError,
@@ -21,12 +25,14 @@ from warpwatch.devices.compile.compiler import (
     Target,
     compile_file,
     compile_text,
+    digest_of,
     name_from,
     nvcc,
+    private_folder,
     read_image,
 )
 from warpwatch.devices.compile.entries import TABLE, Kernels, compile_entries, needs_names
-from warpwatch.devices.compile.ready import READY, code_image, find_entries
+from warpwatch.devices.compile.ready import READY, code_image, find_entries, is_ptx
 from warpwatch.devices.compile.symbols import pointed_to
 from warpwatch.devices.machine import DeviceError
 
@@ -37,11 +43,69 @@ OWN_NAME = r"\btypedef\b[^;{}]*\b%s\s*;|(?:::|\.|->)\s*%s\b|[,{]\s*%s\s*="
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\0\n]+)[">].*$', re.MULTILINE)
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+MISSING = (ImportError, OSError, RuntimeError)  # what lacks a GPU or a package raises, other than a mistake
 MOST_LOOKED_AT = 2**20  # characters of a file in which unusual lines are looked for
 ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b.*$", re.MULTILINE)
 
 
-@functools.cache  # a build does not change, and each launch asks
+@functools.cache  # a build does not change, and many ask
+def text_of(build: Build) -> Text | None:
+    """Return the CUDA C++ of a build that the declaration has as a text; None where a file or machine code has it.
+
+    A function that takes ``arch`` returns machine code. Raises whatever the declaration's function raises.
+    """
+    text = _declared_text(build)
+    return text if not text or text.marks else _in_cache(text, f"{build.family.name}_{build.variant.name}.cu")
+
+
+def _in_cache(text: Text, name: str) -> Text:
+    """Write a text that no lines of Python show to a file, which messages then name."""
+    with contextlib.suppress(CompileError, OSError):
+        path = private_folder("texts") / digest_of(text.code.encode()) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            write_whole(path, text.code)
+        return Text(text.code, ((0, str(path), 1),))
+    return text
+
+
+def _declared_text(build: Build) -> Text | None:
+    source = build.variant.source
+    if isinstance(source, Text) and not source.make:
+        return source
+    make = source.make if isinstance(source, Text) else source if callable(source) else None
+    if make is None or (make is source and named_arguments.takes(make, "arch")):
+        return None
+    code = named_arguments.call(make, given_of(build.configuration, build.dtype))
+    return returned_text(make, code) if _is_text(code) or make is not source else None
+
+
+def _is_text(code: object) -> bool:
+    """Tell CUDA C++ from machine code."""
+    return isinstance(code, Text) or (isinstance(code, str) and not is_ptx(code.encode()))
+
+
+def returns_text(variant: Variant) -> bool:
+    """Tell whether a variant's function returns CUDA C++. Raises what it raises where that is not a mistake in it."""
+    assert callable(variant.source)
+    if named_arguments.takes(variant.source, "arch"):
+        return False
+    error: Exception | None = None
+    for dtype in variant.dtypes or C_TYPES:
+        given = given_of(variant.listed[0], dtype)
+        try:
+            code = named_arguments.call(variant.source, given)
+        except Exception as caught:  # a declaration's own function may raise anything
+            error = error or caught
+        else:
+            return _is_text(code)
+    assert error
+    if isinstance(error, MISSING) or type(error).__module__ != "builtins":
+        raise error
+    return True  # its compilation says what is wrong
+
+
+@functools.cache  # each launch asks
 def entries_of(build: Build) -> tuple[str, ...]:
     """List the kernels that a build is launched by, on the shapes that it is tested and timed on."""
     family = build.family
@@ -57,16 +121,21 @@ def kernels_of(build: Build) -> Kernels:
     """
     family, variant = build.family, build.variant
     include = tuple((family.folder / folder).resolve() for folder in variant.include)
-    texts = list(named_files(build.source, include).values()) or [""]  # the compiler says why it cannot be read
-    text = "\n".join(texts)
-    for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, text)}
+    text = text_of(build)
+    source = (text and text.file) or build.source
+    if text and INCLUDE.search(text.code) and source.is_relative_to(family.root):  # as beside the Python file
+        include += (source.parent,)
+    texts = list(named_files(source, include, text.code if text else None).values()) or [""]  # the compiler says why
+    whole = "\n".join(texts)
+    for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, whole)}
     own = {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), texts[0])}
     macros = {name: value for name, value in build.macros.items() if name not in for_entry}
     names = entries_of(build)
     if any(map(needs_names, names)):  # of its own macros the source sees those that it uses, and does not define
-        macros = {name: value for name, value in own.items() if _is_used(name, text)} | macros
+        macros = {name: value for name, value in own.items() if _is_used(name, whole)} | macros
     return Kernels(
-        source=build.source,
+        source=source,
+        text=text,
         entries=names,
         macros=macros,
         own_macros={name: value for name, value in own.items() if name not in macros} | for_entry,
@@ -82,17 +151,17 @@ def _is_used(name: str, text: str) -> bool:
     return bool(re.search(rf"\b{name}\b", text)) and not re.search(own, text)
 
 
-def named_files(source: Path, include: Sequence[Path]) -> dict[Path, str]:
+def named_files(source: Path, include: Sequence[Path], code: str | None = None) -> dict[Path, str]:
     """Read a file and the headers of the project that its text names, without asking a compiler, by their paths.
 
-    Empty where one cannot be read.
+    ``code``: is in its place. Empty where one cannot be read.
     """
     texts: dict[Path, str] = {}
     waiting = [source]
     while waiting:
         path = waiting.pop()
         try:
-            texts[path] = path.read_text(errors="replace")
+            texts[path] = code if path == source and code is not None else path.read_text(errors="replace")
         except OSError:
             return {}
         for quote, name in INCLUDE.findall(texts[path]):
@@ -106,7 +175,7 @@ def named_files(source: Path, include: Sequence[Path]) -> dict[Path, str]:
 def suspicious_lines(project: Project) -> list[str]:
     """List what is unusual in the sources of a project's kernels and in its declarations, a sentence for each line.
 
-    Machine code that is there already, and what a function returns, are named as not looked at.
+    Machine code is named as not looked at.
     """
     declared = project.root.joinpath(*project.module.split("."))
     python = sorted(declared.rglob("*.py")) if declared.is_dir() else [declared.with_suffix(".py")]
@@ -115,7 +184,15 @@ def suspicious_lines(project: Project) -> list[str]:
         variant, include = build.variant, [(build.family.folder / folder).resolve() for folder in build.variant.include]
         if variant.call:
             continue
-        if callable(variant.source) or build.source.suffix in READY:
+        text = None
+        with contextlib.suppress(Exception):  # a function of theirs may raise anything, and its compilation says so
+            text = text_of(build)
+        if text:
+            source = text.file or build.source
+            remarks[source] = [*dict.fromkeys((*remarks.get(source, ()), *_in_text(text)))]
+            headers = {*named_files(source, [source.parent, *include], text.code)} - {source}
+            remarks |= {path: _looked_at(path) for path in sorted(headers - remarks.keys())}
+        elif callable(variant.source) or isinstance(variant.source, Text) or build.source.suffix in READY:
             remarks[build.source] = [Remark(1, f"{build.family.name} {variant.name}: machine code is not looked at")]
         else:
             files = {path.resolve() for path in named_files(build.source, include)} or {build.source}
@@ -125,6 +202,13 @@ def suspicious_lines(project: Project) -> list[str]:
         for path, found in remarks.items()
         for remark in found
     ]
+
+
+def _in_text(text: Text) -> list[Remark]:
+    """List what is unusual in a text, by the lines of the file that it comes from."""
+    remarks = in_cuda(text.code) if len(text.code) <= MOST_LOOKED_AT else [Remark(1, "is too long to be looked at")]
+    places = ((text.place(remark.line), remark) for remark in remarks)
+    return [Remark(place[1] if place else remark.line, remark.text) for place, remark in places]
 
 
 def _looked_at(path: Path) -> list[Remark]:
@@ -149,11 +233,15 @@ def compile_build(build: Build, target: Target | None) -> Image:
     if variant.on_host:
         return compile_file(build.source, build.all_macros, None, root=build.family.root)
     assert target
-    if not callable(variant.source):
-        return compile_entries(kernels_of(build), target)
     try:
+        if text_of(build) or not callable(variant.source):
+            return compile_entries(kernels_of(build), target)
         code = returned_code(build, target.arch)
+    except CompileError:
+        raise
     except Exception as error:  # a declaration's own function may raise anything
+        if not callable(getattr(variant.source, "make", variant.source)):
+            raise
         raise CompileError(f"{build.id}: its source returns no code: {type(error).__name__}: {error}") from None
     image = code_image(code, build.id, target)
     find_entries(image.path, entries_of(build), build.id)
@@ -166,8 +254,10 @@ def returned_code(build: Build, arch: str) -> bytes:
     assert callable(source)
     given = given_of(build.configuration, build.dtype) | {"arch": arch}
     code = named_arguments.call(source, given)
+    if _is_text(code):
+        raise TypeError("it returns CUDA C++, for which it need not take `arch`: the compiler defines __CUDA_ARCH__")
     if not isinstance(code, bytes | str):
-        raise TypeError(f"it returns {type(code).__name__}: give a cubin or PTX, as bytes")
+        raise TypeError(f"it returns {type(code).__name__}: give a cubin or PTX as bytes, or CUDA C++ as a str")
     return code.encode() if isinstance(code, str) else code
 
 
@@ -204,7 +294,10 @@ def _is_special(build: Build) -> bool:
     """Return whether a build needs more than its file and macros."""
     variant = build.variant
     return (
-        callable(variant.source) or bool(variant.include or variant.flags) or any(map(needs_names, entries_of(build)))
+        callable(variant.source)
+        or isinstance(variant.source, Text)
+        or bool(variant.include or variant.flags)
+        or any(map(needs_names, entries_of(build)))
     )
 
 

@@ -102,13 +102,20 @@ def _cache_errors() -> Iterator[None]:
 
 @functools.cache
 def nvcc(program: str = "") -> Compiler:
-    """Find nvcc: ``program``, or by $NVCC, the PATH, /usr/local/cuda or Python packages. Raises NoCompiler."""
-    known = (os.environ.get("NVCC"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc", *from_pypi("nvcc"))
+    """Find nvcc: ``program``, or by $NVCC, the PATH, /usr/local/cuda or Python packages. Raises NoCompiler.
+
+    softcuda's, which its ``activate`` puts on the PATH, is none of them unless it is asked for.
+    """
+    asked_for = program or os.environ.get("NVCC")
+    on_path = (shutil.which("nvcc", path=folder) for folder in os.get_exec_path())
+    known = (asked_for, *on_path, "/usr/local/cuda/bin/nvcc", *from_pypi("nvcc"))
     for candidate in [program] if program else filter(None, known):
         if Path(candidate).exists():
             banner = _capture([candidate, "--version"])
             release = re.search(r"release (\d+\.\d+)", banner)
-            return Compiler(candidate, release[1] if release else "unknown", banner)
+            compiler = Compiler(candidate, release[1] if release else "unknown", banner)
+            if candidate == asked_for or not compiler.is_softcuda:
+                return compiler
     raise NoCompiler("no nvcc: install the CUDA toolkit, or run `make test`, which takes nvcc from PyPI")
 
 
@@ -171,10 +178,13 @@ def compile_text(
     root: Path = ENGINE,
     include: Sequence[Path] = (),
     source: Path | None = None,
+    *,
+    shown: str = "",
 ) -> Image:
     """Compile a text by nvcc, as a file ``name`` in the folder ``root``. Raises CompileError.
 
-    ``source``: the file of the project that the text includes, after which the image is called.
+    ``source``: the file of the project that the text includes, after which the image is called. ``shown``: what
+    messages call the file.
     """
     compiler, all_flags = nvcc(target.program), _flags(macros, target, flags, root, include)
 
@@ -186,7 +196,8 @@ def compile_text(
             try:
                 contents, needed = compile_bytes(compiler, all_flags, Path(name), folder, project=root)
             except CompileError as error:
-                raise CompileError(str(error).replace(f"{folder}/", "")) from None
+                message = str(error).replace(f"{folder}/", "")
+                raise CompileError(f"{shown}{message.removeprefix(name)}" if shown else message) from None
             # So the image does not depend on the folder's name.
             return PATH_HASH.sub(rb"\g<1>00000000", contents) if compiler.is_nvidias else contents, needed
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from warpwatch.catalogue.texts import Text
 from warpwatch.devices.compile.compiler import (
     ENGINE,
     NVCC_FLAGS,
@@ -30,6 +32,8 @@ from warpwatch.devices.compile.ready import READY, code_image, find_entries
 from warpwatch.devices.compile.symbols import demangled, entries, opening, pointed_to
 
 TABLE = "warpwatch_entries"
+# How a text names headers of a package, the package, and the folder in it that they lie in.
+PACKAGED = (("#include <pycuda-", "pycuda", "cuda"), ("#include <cupy/", "cupy", "_core/include"))
 ENTRY = "entry"  # the file of the table's lines, in compilers' messages
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 INNERMOST = re.compile(r"\([^][(){}]*\)|\[[^][(){}]*\]|\{[^][(){}]*\}")  # brackets that match, without any inside
@@ -50,10 +54,11 @@ def needs_names(entry: str) -> bool:
 class Kernels:
     """Names what is compiled: a source, and the kernels of it that are launched.
 
-    ``source``: a ``.cu`` file, or machine code (READY). ``entries``: names such as ``ln::forward<scalar_t, ROWS>``, in
-    which macros may stand, ``scale(float*, int)``, ``hidden`` or the name of an ``extern "C"`` kernel. ``macros``:
-    those that the declaration names. ``own_macros``: those that every kernel is given, such as scalar_t; a source whose
-    kernels have C++ names does not see them, because it may use these words for something else.
+    ``source``: a ``.cu`` file, or machine code (READY); where there is a ``text``, the file that this comes from.
+    ``entries``: names such as ``ln::forward<scalar_t, ROWS>``, in which macros may stand, ``scale(float*, int)``,
+    ``hidden`` or the name of an ``extern "C"`` kernel. ``macros``: those that the declaration names. ``own_macros``:
+    those that every kernel is given, such as scalar_t; a source whose kernels have C++ names does not see them, because
+    it may use these words for something else.
     """
 
     source: Path
@@ -63,6 +68,7 @@ class Kernels:
     flags: tuple[str, ...] = NVCC_FLAGS
     include: tuple[Path, ...] = ()
     root: Path = ENGINE
+    text: Text | None = None
 
     @property
     def all_macros(self) -> dict[str, str]:
@@ -82,7 +88,7 @@ class Kernels:
 def compile_entries(kernels: Kernels, target: Target) -> Image:
     """Compile a source and return its image, which has each of the kernels. Raises CompileError."""
     source, names, shown = kernels.source, kernels.entries, name_from(kernels.root, kernels.source)
-    if source.suffix in READY:
+    if source.suffix in READY and not kernels.text:
         try:
             image = code_image(source.read_bytes(), str(source), target)
         except OSError as error:
@@ -91,9 +97,7 @@ def compile_entries(kernels: Kernels, target: Target) -> Image:
         return image
     for name in names:
         _check(name)
-    plain = functools.partial(
-        compile_file, source, kernels.seen_macros, target, kernels.flags, kernels.root, kernels.include
-    )
+    plain = functools.partial(_compile_plain, kernels, target)
     if not kernels.are_named:
         image = plain()
         if set(names) <= set(entries(read_image(image.path))):
@@ -107,8 +111,28 @@ def compile_entries(kernels: Kernels, target: Target) -> Image:
     known = set(entries(code))
     for name, symbol in zip(names, pointed_to(code, TABLE), strict=True):
         if symbol not in known:
-            raise CompileError(f"{name} of {shown} is not a kernel (__global__): {_kernels(source, known)}")
+            raise CompileError(f"{name} of {shown} is not a kernel (__global__): {_kernels(kernels, known)}")
     return image
+
+
+def _folders(kernels: Kernels) -> tuple[Path, ...]:
+    """Return the folders with headers; those of PyCUDA and CuPy are found where a text asks for one, as they do it."""
+    asked_for = [home for begin, *home in PACKAGED if kernels.text and begin in kernels.text.code]
+    specs = ((importlib.util.find_spec(package), below) for package, below in asked_for)
+    packaged = [
+        Path(folder, below) for spec, below in specs if spec for folder in spec.submodule_search_locations or ()
+    ]
+    return *kernels.include, *packaged
+
+
+def _compile_plain(kernels: Kernels, target: Target) -> Image:
+    """Compile a source as it is. Raises CompileError."""
+    settings = kernels.flags, kernels.seen_macros, kernels.root, _folders(kernels)
+    if kernels.text:
+        shown, text = str(name_from(kernels.root, kernels.source)), kernels.text.numbered(kernels.root)
+        return compile_text(text, f"{kernels.source.stem}.cu", target, *settings, shown=shown)
+    flags, macros, root, include = settings
+    return compile_file(kernels.source, macros, target, flags, root, include)
 
 
 def _address(name: str) -> str:
@@ -134,7 +158,8 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
     source, macros = name_from(kernels.root, kernels.source), kernels.own_macros if kernels.are_named else {}
     if re.search(r'["\\\n]', str(source)):
         raise CompileError(f"{str(source)!r} cannot be included: use a path without quotation marks and backslashes")
-    lines = [f'#include "{source}"', *(f"#define {name} {value}" for name, value in macros.items())]
+    included = kernels.text.numbered(kernels.root) if kernels.text else f'#include "{source}"'
+    lines = [included, *(f"#define {name} {value}" for name, value in macros.items())]
     lines += ['extern "C" {', f"__device__ const void* {TABLE}[] = {{"]
     lines += [f'#line 1 "{ENTRY}"', *(f"    (const void*){_address(name)}," for name in kernels.entries), "};", "}", ""]
     return compile_text(
@@ -144,8 +169,8 @@ def _compile_table(kernels: Kernels, target: Target) -> Image:
         kernels.flags,
         kernels.seen_macros,
         kernels.root,
-        kernels.include,
-        kernels.source,
+        _folders(kernels),
+        None if kernels.text else kernels.source,
     )
 
 
@@ -165,16 +190,17 @@ def _find_wrong(kernels: Kernels, plain: Image, target: Target) -> None:
             where, line, why = error.groups() if error else ("", "0", "the compiler gives no reason")
             sentence = f"{name} of {shown} does not compile: {why} ({where}:{line})"
             if where == ENTRY:
-                has = _kernels(kernels.source, entries(read_image(plain.path)))
+                has = _kernels(kernels, entries(read_image(plain.path)))
                 sentence = f"{name} names no kernel of {shown}: {why}; {has}"
             raise CompileError(f"{sentence}\n{output}") from None
 
 
-def _kernels(source: Path, symbols: Iterable[str]) -> str:
+def _kernels(kernels: Kernels, symbols: Iterable[str]) -> str:
     """List the kernels of an image as C++ writes them, and the templates of a file that have no instance there."""
     known = demangled(sorted(symbols))
     with contextlib.suppress(OSError):
-        text = NO_KERNEL.sub(" ", source.read_text(errors="replace"))
+        text = kernels.text.code if kernels.text else kernels.source.read_text(errors="replace")
+        text = NO_KERNEL.sub(" ", text)
         known += dict.fromkeys(
             f"{name}<...>" for head, name in KERNEL.findall(text) if re.search(r"\btemplate\b", head)
         )

@@ -71,6 +71,10 @@ def _without_parameters(text: str) -> str:
     return text
 
 
+def is_ptx(data: bytes) -> bool:
+    return re.search(rb"^\s*\.version\s+\d", data, re.MULTILINE) is not None
+
+
 def _check(data: bytes, name: str, target: Target) -> str:
     """Return the tail of a file of this kind. Raises CompileError where the target's device cannot run it."""
     on_software = bool(target.program) and "NVIDIA" not in nvcc(target.program).banner
@@ -82,7 +86,7 @@ def _check(data: bytes, name: str, target: Target) -> str:
     is_kind = {
         ".cubin": data.startswith(b"\x7fELF"),
         ".fatbin": data.startswith(FATBIN),
-        ".ptx": re.search(rb"^\s*\.version\s+\d", data, re.MULTILINE) is not None,
+        ".ptx": is_ptx(data),
     }
     if not (kinds := [kind for kind, is_it in is_kind.items() if is_it]):
         raise CompileError(f"{name} is neither a cubin nor PTX nor a fatbin: it begins with {data[:8]!r}")

@@ -28,6 +28,7 @@ from warpwatch.catalogue.calls import Call, PythonPackage
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.declaration import Family, registered
 from warpwatch.catalogue.launches import Capability, Owner, Step, Work
+from warpwatch.catalogue.texts import Text
 from warpwatch.catalogue.tolerance import DotError, ErrorOf, Exact, Relative, Ulp
 from warpwatch.catalogue.variants import Configuration, Variant
 from warpwatch.devices.foreign_text import CONTROL
@@ -36,7 +37,7 @@ CLASSES: Mapping[str, type[Any]] = {
     each.__name__: each
     for each in (
         *(Call, Capability, CaseArray, Configuration, DeclaredArray, Family, Owner, PythonPackage, Scalar, Step),
-        *(Variant, Work),
+        *(Text, Variant, Work),
         *(DotError, ErrorOf, Exact, Relative, Ulp),
     )
 }
