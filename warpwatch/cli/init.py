@@ -36,7 +36,8 @@ IGNORED = (".benchmarks/", ".pytest_cache/", ".venv/", "__pycache__/")  # of .gi
 NEXT = """\
 python -m pytest tests  # is the example right? Without a GPU, the software device runs it
 python -m pytest bench  # how fast is it? Commit it then, and change the kernel
-python -m pytest bench --warpwatch-against HEAD  # is it slower than in the last commit?"""
+python -m pytest bench --warpwatch-against HEAD  # is it slower than in the last commit?
+python -m warpwatch report .benchmarks/* --html site  # pages with charts of the runs"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
