@@ -1,7 +1,7 @@
-# make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; two minutes, or four
-# where nothing is compiled yet (two cores).
+# make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; four minutes on two
+# cores.
 # make test-all: everything, also what is marked slow or once and each kernel on each shape; what CI runs.
-# make bench: times every kernel and compares with this GPU's baseline.
+# make bench: times every kernel and compares with this GPU's baseline; two minutes on an H200.
 # make bench COMPARE="--against main": times every kernel in turns with that of another revision.
 # make check: checks style, types and workflows.
 # make wheel: builds the distribution and lets a repository of its own use it; part of make test-all.
@@ -24,9 +24,11 @@ TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests correctnes
 .PHONY: bench test test-all wheel check docs mutate clean
 
 bench: $(READY)
+	@echo "make bench: about two minutes on an H200 with everything compiled; ARGS=\"-k matmul\" times a part"
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
+	@echo "make test: about four minutes on two cores, longer the first time; ARGS=\"-k matmul\" tests a part"
 	$(TESTS) -m "not slow" --launches=3 $(ARGS)
 
 test-all: $(READY)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
-TABLE = re.compile(r"^\w+\[(?P<case>[\w-]+)\] +(?P<figures>[\d.,]+ .*)$")
+TABLE = re.compile(r"^(?P<case>\w+-\w+-[\w-]+) +(?P<figures>[\d.,]+ .*)$")
 # Words between figures, which say what the keys of the document say.
 WORDS = frozenset("median floor process processes µs % -> mJ a launch energy turn by to".split())  # noqa: SIM905
 # What is a flag or another word in the document.

@@ -46,8 +46,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("compare",),
     ("revision",),
     ("timing", "runs", "machine_code"),
-    ("devices",),
-    ("catalogue", "verdict", "arguments"),
+    ("devices", "arguments"),
+    ("catalogue", "verdict"),
 )
 PACKAGES = ("warpwatch", "softcuda", "kernels", "correctness", "bench", "tests")
 

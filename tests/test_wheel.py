@@ -240,7 +240,7 @@ def test_a_mistake_is_named_by_its_file_in_the_repository(user: User) -> None:
 def test_they_are_timed_and_what_was_saved_could_be_a_baseline(user: User) -> None:
     done = user.python("-m", "pytest", "bench")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"bench_kernel[{CASE}]" in done.stdout
+    assert f"\n{CASE} " in done.stdout
     runs = [str(path) for path in (user.folder / ".benchmarks" / "softcuda").iterdir()]
     done = user.run("warpwatch", "baseline", "promote", "--dry-run", *runs)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 import argparse
 import math
+from typing import Any
+
+from warpwatch.catalogue.names import suggestion
 
 LONGEST_TIMEOUT = 86_400.0  # seconds, a day: waiting for a process counts milliseconds in 32 bits
+
+
+def one_of(*names: str) -> dict[str, Any]:
+    """Return the arguments of ``add_argument`` for an option with these values, which answers a misspelt one."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(names)}{_hint(text, names)}")
+        return text
+
+    return {"type": read, "metavar": f"{{{','.join(names)}}}"}
+
+
+def _hint(text: str, names: tuple[str, ...]) -> str:
+    answer = suggestion(text, names)
+    return f"; {answer}" if answer.startswith("did") else ""
 
 
 def positive_seconds(text: str) -> float:

@@ -116,7 +116,7 @@ class Function:
         for statement in self.statements:
             if statement.name and (conversion := CONVERSION.fullmatch(statement.source)):
                 self.converted.setdefault(conversion[1], statement)
-        self.stores: dict[str, list[Statement]] = {}
+        self.stores: dict[str, list[Statement]] = {}  # to local arrays and structs, by the pieces that _local names
         for statement in self.statements:
             if statement.target not in self.set_by and (variable := self._local(statement.target)):
                 self.stores.setdefault(variable, []).append(statement)
@@ -147,10 +147,24 @@ class Function:
 
     def _local(self, text: str) -> str:
         """Return the name of a piece of a local array or struct, the same for every store to it and load from it."""
+        if LAUNCH.match(text):  # whose x, y and z are no variable's
+            return ""
         if member := MEMBER.search(text):
             return f".{member[1]}"
+        base = self._base(text)
+        return base if text != base else ""
+
+    def _base(self, text: str) -> str:
+        """Return the local array or struct that a text is a piece of; "" where it is reached by a pointer."""
         base = BASE.match(text)
-        return base[1] if base and base[1] in self.locals and text != base[1] else ""
+        return base[1] if base and base[1] in self.locals else ""
+
+    def _stores_to(self, text: str) -> Iterator[Statement]:
+        """Yield the stores to a piece: those to the same member of another local variable are none."""
+        base = self._base(text)
+        for store in self.stores.get(self._local(text), ()):
+            if not base or self._base(store.target) in ("", base):
+                yield store
 
     def _is_memory(self, text: str) -> bool:
         """Return whether a text stands for shared, global or constant memory."""
@@ -228,7 +242,7 @@ class Function:
                 continue  # a loaded value, not an index
             waiting.extend(self._setters(statement.source))
             if not statement.is_condition and not CALL.match(statement.source):
-                waiting.extend(self.stores.get(self._local(statement.source), ()))
+                waiting.extend(self._stores_to(statement.source))
         return list(statements.values())
 
     def _conditions(self, block: int) -> Iterator[Statement]:

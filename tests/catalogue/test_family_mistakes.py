@@ -172,6 +172,10 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"tolerance": ww.dot_error("q")}, "tolerance cannot be used: dot_error names 'q', which is not a size; there"),
     ({"tolerance": ww.error_of(lambda X: X)}, "tolerance cannot be used: it asks for 'X'; it can be given block, c"),
     ({"reference": rounded}, "tolerance at 17x33x65, float64, gives shape (3,): give a number, or one for each"),
+    (
+        {"dtypes": ("float32",), "tolerance": ww.relative(1e-9)},
+        "tolerance relative(1e-09) at 17x33x65, float32, allows less than float32 rounds by: C = ",
+    ),
     ({"tolerance": ww.relative(-1.0)}, "tolerance at 17x33x65, float64, gives values that are not errors"),
     ({"tolerance": ww.relative(0.0, float("inf"))}, "gives values that are not errors: NaN, infinite or negative ones"),
     (

@@ -34,9 +34,12 @@ def refusal(folder: Path) -> str:
     [
         ("", "{root} says where kernels are declared: name the package or module that declares them"),
         ("[tool.warpwatch]\n", "[tool.warpwatch] names no kernels: name the package or module that declares them"),
-        ('[tool.warpwatch]\nkernel = "mine"\n', "[tool.warpwatch] has an unknown key 'kernel'; is kernels meant?"),
-        ('[tool.warpwatch]\nbaseline = "a"\n', "[tool.warpwatch] has an unknown key 'baseline'; is baselines meant?"),
-        ('[tool.warpwatch]\ndevice = "a"\n', "an unknown key 'device'; its keys are kernels, baselines, runs"),
+        ('[tool.warpwatch]\nkernel = "mine"\n', "[tool.warpwatch] has an unknown key 'kernel'; did you mean kernels?"),
+        (
+            '[tool.warpwatch]\nbaseline = "a"\n',
+            "has an unknown key 'baseline'; did you mean baselines?",
+        ),
+        ('[tool.warpwatch]\ndevice = "a"\n', "an unknown key 'device'; there are: kernels, baselines, runs"),
         ("[tool.warpwatch]\nkernels = 3\n", "[tool.warpwatch] has kernels = 3: write the import path of a package in"),
         ('[tool.warpwatch]\nkernels = ""\n', "[tool.warpwatch] has kernels = '': write the import path of a package"),
         ('[tool]\nwarpwatch = "mine"\n', "tool.warpwatch is 'mine': write a table [tool.warpwatch] with kernels in it"),

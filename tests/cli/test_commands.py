@@ -18,9 +18,9 @@ from kernels import FAMILIES
 from tests.fork_server import run_module
 from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case
-from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.names import BadCase, unknown_word
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli.main import COMMANDS, WITHOUT_PROJECT
+from warpwatch.cli.main import COMMANDS, WITHOUT_PROJECT, main
 from warpwatch.cli.options import selector
 from warpwatch.runs.files import run_files
 
@@ -88,6 +88,46 @@ def test_the_command_says_it_in_a_sentence(arguments: tuple[str, ...]) -> None:
     assert "Traceback" not in done.stderr
     assert "error: " in done.stderr
     assert len(done.stderr.splitlines()[-1]) < 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("lst",), "there is no `warpwatch lst`; did you mean list?"),
+        (("baseline", "promte"), "there is no `warpwatch baseline promte`; did you mean promote?"),
+        (("judge", "corectness"), "there is no `warpwatch judge corectness`; did you mean correctness?"),
+        (("report", "--htlm", "x"), "unrecognized arguments: --htlm; did you mean --html?"),
+        (
+            ("run", "--all", "--device", "sofware"),
+            "is not one of auto, gpu, software; did you mean software?",
+        ),
+        (("zzz",), "there is no `warpwatch zzz`; there are: init, list, run"),
+    ],
+)
+def test_what_is_misspelt_is_answered_by_the_nearest_name(
+    arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["warpwatch", *arguments])
+    with pytest.raises(SystemExit):
+        main()
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "listed"), [((), "init "), (("baseline",), "promote ")])
+def test_without_a_command_it_helps(
+    arguments: tuple[str, ...], listed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["warpwatch", *arguments])
+    assert main() == 0
+    printed = capsys.readouterr().out
+    assert f"    {listed}" in printed
+    assert "``" not in printed
+
+
+def test_a_misspelt_word_of_an_expression_is_answered_by_the_nearest_part_of_an_id() -> None:
+    ids = [NAIVE, "copy-naive-256-33-float32"]
+    assert unknown_word("matmul and not nave", ids) == "; no case has 'nave' in its id: did you mean naive?"
+    assert unknown_word("copy and 33", ids) == unknown_word("zzz", ids) == ""
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -21,6 +21,7 @@ WRITTEN = {
     "bench/bench_kernels.py",
     ".github/workflows/kernels.yml",
     "pyproject.toml",
+    ".gitignore",
 }
 OWN = '[project]\nname = "mine"\nversion = "1"\n\n[tool.pytest.ini_options]\naddopts = "-q"'  # without a last newline
 
@@ -92,6 +93,12 @@ def test_a_second_call_changes_nothing(repository: Path) -> None:
     assert "it names kernels already" in said
 
 
+def test_git_ignores_saved_runs_and_caches(repository: Path) -> None:
+    (repository / ".gitignore").write_text("*.o\n.benchmarks")
+    assert "wrote .pytest_cache/, .venv/, __pycache__/ in .gitignore\n" in init(repository)
+    assert (repository / ".gitignore").read_text() == "*.o\n.benchmarks\n.pytest_cache/\n.venv/\n__pycache__/\n"
+
+
 def test_a_repository_that_names_its_kernels_keeps_them(repository: Path) -> None:
     (repository / "pyproject.toml").write_text('[tool.pytest.ini_options]\nwarpwatch_kernels = "own"\n')
     init(repository)
@@ -106,7 +113,7 @@ def test_a_repository_that_names_its_kernels_keeps_them(repository: Path) -> Non
         ("perf.py", "", "error: perf.py exists and may be no package of kernels"),
         ("pyproject.toml", "[project\n", "pyproject.toml: [tool.warpwatch] cannot be added at its end"),
         ("pyproject.toml", "tool = {}\n", "pyproject.toml: [tool.warpwatch] cannot be added at its end"),
-        ("pyproject.toml", "[tool.warpwatch]\nkernel = 'a'\n", "an unknown key 'kernel'; is kernels meant?"),
+        ("pyproject.toml", "[tool.warpwatch]\nkernel = 'a'\n", "an unknown key 'kernel'; did you mean kernels?"),
     ],
 )
 def test_a_file_that_cannot_take_it_stops_it_before_anything_is_written(
@@ -126,14 +133,19 @@ def test_the_workflow_is_sound(repository: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before", ["", OWN])
-def test_the_first_run_is_green_on_the_software_device(repository: Path, before: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "options", "timed"),
+    [("", (), "256x1024"), (OWN, (), "256x1024"), ("", ("--torch",), "256x1024"), ("", ("--pycuda",), "100000-")],
+)
+def test_the_first_run_is_green_on_the_software_device(
+    repository: Path, before: str, options: tuple[str, ...], timed: str
+) -> None:
     if before:
         (repository / "pyproject.toml").write_text(before)
-    init(repository)
+    init(repository, *options)
     done = run_pytest(repository, "--device=software")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
     assert "skipped" not in done.stdout
-    done = run_pytest(repository, "bench", "--device=software", "--benchmark-max-time=0.01", "-k", "256x1024")
+    done = run_pytest(repository, "bench", "--device=software", "--benchmark-max-time=0.01", "-k", timed)
     assert done.returncode == 0, done.stdout + done.stderr

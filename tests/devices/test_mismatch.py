@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,16 @@ def test_a_message_names_place_owner_and_command() -> None:
     assert "columns   48, 49" in text
     assert "[16, 48], written by thread (0, 0) of block (3, 1) (x, y; blocks of 16x16, grid (4, 3, 1))" in text
     assert "again     python -m warpwatch run ..." in text
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((4,), ["rows"]), ((4, 4), ["rows", "columns"]), ((2, 2, 4), ["axis 0", "axis 1", "axis 2"])],
+)
+def test_each_axis_has_a_name_of_its_own(shape: tuple[int, ...], axes: list[str]) -> None:
+    mismatch = mismatch_of(np.zeros(shape, np.float32), np.ones(shape), 0.0)
+    lines = explain(CASE, "other", mismatch, "").splitlines()
+    assert [line[2:11].strip() for line in lines if re.match(r"  .{9} 0, 1", line)] == axes
 
 
 def test_rows_that_were_sampled_keep_their_own_numbers() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 
 import pytest
 
 from tests.fork_server import run_module
 from tests.project import ROOT
+from tests.stranger import declare, run_pytest
 from warpwatch.arguments import positive_integer, positive_seconds
 
 COMMANDS = {
@@ -32,6 +34,17 @@ def test_a_number_of_rounds_is_an_integer_above_0(text: str) -> None:
     assert positive_integer("12") == 12
     with pytest.raises(argparse.ArgumentTypeError, match="is not an integer above 0"):
         positive_integer(text)
+
+
+def test_a_misspelt_option_and_a_misspelt_value_are_answered_by_the_nearest(tmp_path: Path) -> None:
+    declare(tmp_path)
+    for given, message in (
+        ("--devce=software", "--devce is not an option; did you mean --device?"),
+        ("--device=sofware", "'sofware' is not one of auto, gpu, software, none; did you mean software?"),
+    ):
+        done = run_pytest(tmp_path, given)
+        assert done.returncode == pytest.ExitCode.USAGE_ERROR
+        assert message in done.stderr
 
 
 @pytest.mark.once

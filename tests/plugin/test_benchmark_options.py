@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kernels import FAMILIES
 from tests.stranger import declare, run_pytest
 from warpwatch.plugin.asked import Run
+from warpwatch.plugin.fixtures import too_large
 
-TEST = "import pytest\n\n@pytest.mark.cases('timed', where=lambda case: case.build.id == 'copy-naive-256-float32')\n"
+WHERE = "case.build.id == 'copy-naive-256-float32'"
+PLAIN = "case.shape == (1048576,) and case.variant.name == 'naive' and case.dtype == 'float32'"
+TEST = f"import pytest\n\n@pytest.mark.cases('timed', where=lambda case: {WHERE})\n"
 TEST += "def test_one(measure):\n    measure()\n"
 needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 
@@ -57,6 +62,34 @@ def test_it_is_refused_before_anything_is_measured(tmp_path: Path, workers: str)
     assert "Traceback" not in done.stdout + done.stderr
     assert "passed" not in done.stdout
     assert not [*(tmp_path / ".benchmarks").rglob("*.json")]
+
+
+@pytest.mark.slow
+@needs_gxx
+def test_a_repository_of_ones_own_has_narrow_tables_sorted_by_case(tmp_path: Path) -> None:
+    declare(tmp_path)
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "bench_kernels.py").write_text(TEST.replace("test_one", "bench_kernel").replace(WHERE, PLAIN))
+    done = run_pytest(tmp_path, "bench", "--device=software", "--benchmark-max-time=0.001", "--benchmark-min-rounds=1")
+    lines = done.stdout.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("Name (time in us)"))
+    assert lines[first].split() == ["Name", "(time", "in", "us)", "Median", "IQR", "Rounds"]
+    assert "benchmark 'copy, 1048576, float32'" in lines[first - 1]
+    rows = [line.split()[0] for line in lines[first + 2 :] if line.startswith("copy-")]
+    assert len(rows) > 1
+    assert rows == sorted(rows)
+    assert max(map(len, lines[first : first + 2 + len(rows)])) <= 100
+
+
+def test_a_size_that_a_slow_device_can_time_is_named() -> None:
+    copy = next(family for family in FAMILIES if family.name == "copy")
+    large = "copy: n = 16777216, 67108864, 268435456 and 1 more are too large for softcuda, which would take seconds"
+    assert too_large(copy, "softcuda", 2e7) == f"{large} for a launch: 1048576 would do, or time them on a GPU"
+    large = "copy: n = 1048576 is too large for slow, which would take seconds for a launch"
+    one = replace(copy, benchmarks=((2**20,), (4096,)))
+    assert too_large(one, "slow", 5e6) == f"{large}: 262144 would do, or time it on a GPU"
+    picky = replace(one, fits=lambda n: "n is refused" if n == 2**18 else None)
+    assert too_large(picky, "slow", 5e6) == f"{large}: time it on a GPU"
 
 
 @pytest.mark.slow

@@ -56,7 +56,9 @@ def test_few_cases_have_a_table_and_a_new_gpu_the_command_for_its_baseline(unkno
 def test_many_cases_have_a_line_that_says_where_their_times_are(unknown: Bench) -> None:
     done = unknown.bench(*MANY, few=False)
     assert TABLE not in done.stdout
-    (count, command) = re.findall(r"^times of (\d+) cases: (python -m warpwatch report .+); -v", done.stdout, re.M)[0]
+    (count, command) = re.findall(
+        r"^times of (\d+) cases: (python -m warpwatch report .+); a run with -v", done.stdout, re.M
+    )[0]
     assert int(count) > 20
     assert Path(unknown.folder, shlex.split(command)[-1]).is_file()  # a path with a blank is quoted
 

@@ -202,9 +202,7 @@ def test_a_case_says_which_probe_is_left_out_and_the_run_counts_them(tmp_path: P
     (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
     (tmp_path / "bench").mkdir()
     shutil.copy(ROOT / "bench" / "bench_kernels.py", tmp_path / "bench")
-    done, document = run_one(
-        tmp_path, "bench", "--benchmark-max-time=0.01", "--benchmark-columns=median,iqr,min,rounds"
-    )
+    done, document = run_one(tmp_path, "bench", "--benchmark-max-time=0.01")
     why = "all samples had the same inputs, and no launch was on inputs that no sample had, because `draw` chooses"
     assert f"\ntwice-plain-256-1000-float32 and 1 more: {why}" in done.stdout
     assert [note for note in document["notes"] if note.startswith(f"twice-plain-256-1000-float32 and 1 more: {why}")]

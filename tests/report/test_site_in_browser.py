@@ -191,7 +191,7 @@ def test_the_readmes_picture_is_of_the_site(browser: Browser, tmp_path: Path) ->
     code = f"from pathlib import Path; from tools.site_picture import draw; draw(Path({str(tmp_path / 'a.png')!r}))"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
-    assert "docs/pictures/matmul.png" in (ROOT / "README.md").read_text()
+    assert "docs/pictures/overview.png" in (ROOT / "README.md").read_text()
 
 
 def test_the_page_above_several_sites_has_no_fault(browser: Browser, site: Path, tmp_path: Path) -> None:

@@ -332,7 +332,7 @@ def test_a_summary_has_the_worst_first_and_no_more_than_is_asked_for() -> None:
     lines = summary(decisions, ["gone"], most=2)
     assert lines[0] == "4 unsure, 1 missing"
     assert [text.partition(":")[0] for text in lines[1:4]] == ["gone", "case-4", "case-3"]
-    assert lines[4:] == ["... and 2 more unsure; -v prints all"]
+    assert lines[4:] == ["... and 2 more unsure; a run with -v prints all"]
     assert len(summary(decisions, [])) == 5
 
 

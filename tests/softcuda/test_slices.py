@@ -71,6 +71,18 @@ CASES = {
         DEPENDS + r"i \(kernel\.cu:8\); condition before it: kernel\.cu:9$",
         r"kernel\.cu:6",
     ),
+    "members of another variable, and of threadIdx, are not its own": (
+        (
+            "float4 other, own;",
+            "own.y = 64 * blockIdx.x;",
+            "other.x = tile[threadIdx.x] = 3;",
+            "other.y = other.x + 2;",
+            "tile[1] = other.y;",
+            "out[(int)own.y + threadIdx.x] = 1;",
+        ),
+        DEPENDS + r"y \(kernel\.cu:6\)$",
+        r"kernel\.cu:[78]",
+    ),
     "conditions of constants alone are not named": (
         ("int* to = out + threadIdx.x;", "for (int i = 0; i < 4; ++i) {", "    to += 32;", "    *to = 3;", "}"),
         DEPENDS + r"(to \(kernel\.cu:[57]\)(, |$)){2}",

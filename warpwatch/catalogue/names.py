@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 LONGEST_ID = 200  # characters of a case id; Python reads no number of more than 4,300 digits
@@ -42,9 +41,29 @@ def pick(name: str, known: Mapping[str, _T], kind: str) -> _T:
     """Return the value of that name. Raises BadCase, which suggests the nearest name."""
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-    raise BadCase(f"no {kind} is named {name!r}; {hint}")
+    raise BadCase(f"no {kind} is named {name!r}; {suggestion(name, known)}")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean softmax?`` for a misspelt name, or ``there are: ...`` where none of ``known`` is near."""
+    import difflib  # noqa: PLC0415  # takes milliseconds
+
+    listed = [*known]
+    near = difflib.get_close_matches(name, listed, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(listed)}"
+
+
+def unknown_word(expression: str, case_ids: Iterable[str]) -> str:
+    """Return ``; no case has 'softmx' in its id: did you mean softmax?`` of an expression of ``-k``, or an empty text.
+
+    Only the first word that occurs in none of the ids is named, and only where a part of an id is near.
+    """
+    parts = {part for case_id in case_ids for part in (*case_id.split("-"), case_id)}
+    for word in re.findall(r"[\w-]+", expression.lower()):
+        if word not in ("and", "or", "not") and not any(word in part.lower() for part in parts):
+            answer = suggestion(word, sorted(parts))
+            return f"; no case has {word!r} in its id: {answer}" if answer.startswith("did") else ""
+    return ""
 
 
 def print_short(named: object, printer: Any, cycle: bool) -> None:

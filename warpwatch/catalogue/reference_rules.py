@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Case, Checks, case_of, first_fault
 from warpwatch.catalogue.declaration import Family, arrays_of
 from warpwatch.catalogue.elements import is_float, numpy_type, unit_roundoff, wide
@@ -18,7 +18,7 @@ from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.rules import at, growth, of_two_sizes, types, types_of_results
 from warpwatch.catalogue.same_for import first_part
-from warpwatch.catalogue.tolerance import DotError, Rule
+from warpwatch.catalogue.tolerance import DotError, Exact, Rule
 
 UNAVOIDABLE = 64  # roundings of the largest input, by which right results may differ
 TELLING = 16  # elements of all arrays, from which on their order shows
@@ -83,6 +83,7 @@ def _tolerance(family: Family) -> Checks:
         yield isinstance(rule, Rule), f"of {name} is {rule!r}: {cure}"
     for dtype in types_of_results(family):
         yield from _bounds(family, dtype)
+        yield from _roundings(family, dtype)
         yield from _widths(family, dtype)
 
 
@@ -111,16 +112,36 @@ def _bounds(family: Family, dtype: str) -> Checks:
         )
 
 
+def _roundings(family: Family, dtype: str) -> Checks:
+    """Check that the right values, rounded to the type of the result, are within the errors that are allowed."""
+    case, right = case_of(family, _telling(family, dtype)[0], dtype), dict[str, Expected]()
+    with np.errstate(all="ignore"), contextlib.suppress(Exception):  # as in _wrong_results
+        right = expected(case, random_inputs(case, 0))
+    for array in case.results if right else ():
+        rule, own, values = rule_of(case, array.name), numpy_type(array.dtype), right[array.name].reference
+        if isinstance(rule, Exact) or not is_float(own):
+            continue
+        with np.errstate(all="ignore"):
+            rounded = values.astype(own).astype(wide(own))
+            error, bound = np.abs(rounded - values), np.broadcast_to(right[array.name].bound, values.shape)
+            excess = np.where(np.isfinite(error), error - bound, 0.0)
+        worst = np.unravel_index(int(np.argmax(excess)), values.shape)
+        yield (
+            excess[worst] <= 0,
+            f"{rule} {at(case.shape, dtype)} allows less than {array.dtype} rounds by: {array.name} = "
+            f"{values[worst]:.6g} becomes {rounded[worst]:.6g}, off by {error[worst]:.2g}, allowed {bound[worst]:.2g}: "
+            f"a correct kernel would fail; allow more, such as ww.ulp(2), if need be by a function of dtype",
+        )
+
+
 def _widths(family: Family, dtype: str) -> Checks:
     """Check that the errors that are allowed do not accept wrong results on each shape that is looked at.
 
     Wrong results are zeros, an input, and the right values in another order. The smallest tested shape that tells them
     apart is looked at, and others where it accepts one. A bound from theory is not blamed for what it allows.
     """
-    sizes = {shape: sum(array.size for array in arrays_of(family, shape, dtype)) for shape in family.tests}
-    shapes = sorted(family.tests, key=lambda shape: (sizes[shape] < TELLING, sizes[shape]))
     accepted, refused = dict[tuple[str, str], str](), set[tuple[str, str]]()
-    for shape in [shape for shape in shapes if sizes[shape] <= MOST_ELEMENTS][:FEW] or shapes[:1]:
+    for shape in _telling(family, dtype):
         for name, words, rule in _wrong_results(case_of(family, shape, dtype)):
             if rule:
                 accepted[name, words] = rule
@@ -131,6 +152,13 @@ def _widths(family: Family, dtype: str) -> Checks:
     name, words = next(key for key in accepted if key not in refused)
     passes = f"accepts {words} for {name} in {dtype}, so that a wrong kernel would pass: allow less"
     yield False, f"{accepted[name, words]} {passes}"
+
+
+def _telling(family: Family, dtype: str) -> list[Shape]:
+    """Return few tested shapes: the smallest ones that have enough elements to tell right from wrong results first."""
+    sizes = {shape: sum(array.size for array in arrays_of(family, shape, dtype)) for shape in family.tests}
+    shapes = sorted(family.tests, key=lambda shape: (sizes[shape] < TELLING, sizes[shape]))
+    return [shape for shape in shapes if sizes[shape] <= MOST_ELEMENTS][:FEW] or shapes[:1]
 
 
 def _wrong_results(case: Case) -> Iterator[tuple[str, str, str]]:

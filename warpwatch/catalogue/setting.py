@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from warpwatch.catalogue.names import suggestion
+
 SETTING = "warpwatch_kernels"  # among pytest's settings
 TABLE = "[tool.warpwatch]"  # of pyproject.toml
 
@@ -64,11 +66,7 @@ def read_table(file: Path | None) -> Setting | None:
     known = ("kernels", "baselines", "runs")
     for key, value in content.items():
         if key not in known:
-            import difflib  # noqa: PLC0415  # takes milliseconds
-
-            near = difflib.get_close_matches(key, known, 1)
-            cure = f"is {near[0]} meant?" if near else f"its keys are {', '.join(known)}"
-            raise BadProject(f"{file}: {TABLE} has an unknown key {key!r}; {cure}")
+            raise BadProject(f"{file}: {TABLE} has an unknown key {key!r}; {suggestion(key, known)}")
         if not isinstance(value, str) or not value.strip():
             kind = "the import path of a package" if key == "kernels" else "the path of a folder"
             raise BadProject(f"{file}: {TABLE} has {key} = {value!r}: write {kind} in quotes")

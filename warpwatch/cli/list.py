@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from warpwatch.catalogue.names import unknown_word
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.catalogue.validation import problems
@@ -31,14 +32,16 @@ def run(project: Project, *, keywords: str, suspicious: bool) -> int:
         print(f"{len(lines)} remarks; none of them is a verdict", file=sys.stderr)
         return 0
     matches = selector(keywords)
-    shown = [case for case in timed_cases(project.families) if matches(case.id)]
-    omitted = [case for case in omitted_cases(project.families) if matches(case.id)]
+    timed, left_out = [*timed_cases(project.families)], [*omitted_cases(project.families)]
+    shown = [case for case in timed if matches(case.id)]
+    omitted = [case for case in left_out if matches(case.id)]
     width = max((len(case.id) for case in (*shown, *omitted)), default=0)
     for case in shown:
         print(f"{case.id:<{width}}  {case.variant.note}")
     for case in omitted:
         print(f"{case.id:<{width}}  left out: {case.omitted}")
-    print(f"{len(shown)} cases, {len(omitted)} left out", file=sys.stderr)
+    hint = "" if shown or omitted else unknown_word(keywords, (case.id for case in (*timed, *left_out)))
+    print(f"{len(shown)} cases, {len(omitted)} left out{hint}", file=sys.stderr)
     wrong = [problem for problem in problems(project.families) if matches(problem.id)]
     for problem in wrong:
         print(f"error: {problem}", file=sys.stderr)

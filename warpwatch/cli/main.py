@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import argcomplete
 
 from warpwatch import __version__
-from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.names import BadCase, suggestion
 from warpwatch.catalogue.project import BadProject, find_project
 from warpwatch.cli.options import BadArgument
 from warpwatch.devices.compile.compiler import CompileError
@@ -59,24 +60,54 @@ GROUPS = {
 WITHOUT_PROJECT = ("init", "setup", "judge", "watch", "comment", "sites", "thin")
 # Extras of pyproject.toml, by the package that a command lacks.
 EXTRAS = {"matplotlib": "pictures", "jinja2": "report", "watchfiles": "watch"}
+DESCRIPTION = "Tests, times and compares the CUDA kernels of a repository."
+BEGIN = """\
+`warpwatch init` writes an example that works; `pytest` then tests kernels, and `pytest bench` times them.
+`warpwatch COMMAND --help` has more on each command."""
+UNKNOWN_COMMAND = re.compile(r"invalid choice: ('.*?'|\S+) \(choose from (.*)\)$")
 # What a sentence says, without a traceback.
 REFUSED = (BadArgument, BadCase, BadProject, BadRevision, BadRun, CompileError, DeviceError, NoDevice, OSError)
 
 
-def make_parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
-    """Make the parser of the command line ``words``: other subcommands have no arguments. None: all have theirs."""
-    parser = argparse.ArgumentParser(prog="warpwatch", description=__doc__)
+class Parser(argparse.ArgumentParser):
+    """Parser that answers a misspelt name with the nearest one."""
+
+    def error(self, message: str) -> NoReturn:
+        if unknown := UNKNOWN_COMMAND.search(message):
+            name, known = unknown[1].strip("'"), re.findall(r"[\w-]+", unknown[2])
+            message = f"there is no `{self.prog} {name}`; {suggestion(name, known)}"
+        elif message.startswith("unrecognized arguments: "):
+            name = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]
+            answer = suggestion(name, dict.fromkeys(re.findall(r"--[\w-]+", self.format_help())))
+            message += f"; {answer}" if answer.startswith("did") else f"; `{self.prog} --help` lists what there is"
+        super().error(message)
+
+
+def make_parser(words: Collection[str] | None = None) -> Parser:
+    """Make the parser of the command line ``words``: other subcommands have no arguments. None: all have theirs.
+
+    What it parses has the ``command``, empty where a group or no command is named, and its ``parser``.
+    """
+    form = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="warpwatch", description=DESCRIPTION, epilog=BEGIN, formatter_class=form)
     parser.add_argument("--version", action="version", version=f"warpwatch {__version__}")
-    groups = {"": parser.add_subparsers(required=True, metavar="COMMAND")}
+    parser.set_defaults(command="", parser=parser)
+    groups = {"": parser.add_subparsers(metavar="COMMAND")}
     for name, text in COMMANDS.items():
         group, _, last = name.rpartition(" ")
         if group not in groups:
-            groups[group] = groups[""].add_parser(group, help=GROUPS[group]).add_subparsers(required=True)
-        own = groups[group].add_parser(last, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        own.set_defaults(command=name)
+            whole = groups[""].add_parser(group, help=GROUPS[group], description=_sentence(GROUPS[group]))
+            whole.set_defaults(parser=whole)
+            groups[group] = whole.add_subparsers(metavar="COMMAND")
+        own = groups[group].add_parser(last, help=text, description=_sentence(text))
+        own.set_defaults(command=name, parser=own)
         if words is None or {*name.split()} <= {*words}:
             _module(name).add_arguments(own)
     return parser
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _module(name: str) -> ModuleType:
@@ -89,8 +120,14 @@ def main() -> int:
     try:
         parser = make_parser(completed or sys.argv[1:])
         argcomplete.autocomplete(parser)
-        arguments = vars(parser.parse_args())
-        name = arguments.pop("command")
+        parsed, unknown = parser.parse_known_args()
+        arguments = vars(parsed)
+        name, own = arguments.pop("command"), arguments.pop("parser")
+        if unknown:
+            own.error(f"unrecognized arguments: {' '.join(unknown)}")
+        if not name:
+            own.print_help()
+            return 0
         if arguments.get("json"):
             return _documented(name, arguments)
         return _run(name, arguments)
@@ -141,4 +178,4 @@ def _cure_of(error: ImportError) -> str:
     package = (error.name or "").partition(".")[0]
     if package in EXTRAS:
         return f"pip install {package} (extra '{EXTRAS[package]}')"
-    return "Warpwatch is not installed as a whole: pip install warpwatch"
+    return f"Warpwatch is not installed as a whole: pip install {package}"

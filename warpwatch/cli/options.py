@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from warpwatch.arguments import positive_integer
+from warpwatch.arguments import one_of, positive_integer
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project
@@ -34,8 +34,8 @@ def add_keywords(parser: argparse.ArgumentParser, text: str = "only cases that m
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    kinds = ("auto", "gpu", "software")
-    parser.add_argument("--device", choices=kinds, default="auto", help="auto: a GPU where there is one, else software")
+    text = "auto: a GPU where there is one, else the software device"
+    parser.add_argument("--device", default="auto", help=text, **one_of("auto", "gpu", "software"))
 
 
 def add_arch(parser: argparse.ArgumentParser) -> None:

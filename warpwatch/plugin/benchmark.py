@@ -34,6 +34,9 @@ from warpwatch.timing.measurement import Again
 
 PART = "warpwatch_part"  # handed back to the first process of xdist: the results of another one
 SECONDS = 10  # between two lines of progress
+# What pytest-benchmark's tables look like, unless options say otherwise: they fit into 100 columns.
+TABLES: Mapping[str, Any] = {"columns": ["median", "iqr", "rounds"], "sort": "name", "time-unit": "us"}
+TABLE_OF = ("family", "shape", "dtype")  # parameters that all cases of a table share
 
 
 class Progress:
@@ -106,6 +109,10 @@ class BenchPlugin:
         if "--benchmark-storage" not in named_options(config):
             config.option.benchmark_storage = f"file://{project.saved_runs}"
         if self.run.named:  # pytest's own patterns leave it out, so that a run of all tests times nothing
+            given = named_options(config)
+            for name, value in TABLES.items():
+                if f"--benchmark-{name}" not in given:
+                    setattr(config.option, f"benchmark_{name.replace('-', '_')}", value)
             config.addinivalue_line("python_files", BENCHMARK)
             config.addinivalue_line("python_functions", "bench_kernel")
         self.run.begin()
@@ -217,6 +224,20 @@ class BenchPlugin:
         explanation = dict(report.user_properties).get(EXPLANATION)
         if explanation and report.when == "call":
             add_to_junit(self.config, report, str(explanation))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_benchmark_group_stats(
+        self, config: pytest.Config, benchmarks: list[dict[str, Any]]
+    ) -> list[tuple[str | None, list[dict[str, Any]]]] | None:
+        """Make a table for each family, shape and element type, whose rows are cases, unless an option says how."""
+        if not self.run.named or "--benchmark-group-by" in named_options(config):
+            return None
+        tables: dict[str | None, list[dict[str, Any]]] = {}
+        for each in benchmarks:
+            is_case = each["param"] in self.run.selected
+            title = ", ".join(each["params"][name] for name in TABLE_OF) if is_case else each["group"]
+            tables.setdefault(title, []).append(each | {"name": each["param"]} if is_case else each)
+        return [*tables.items()]
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         machine_info["gpu"] = self.run.gpu

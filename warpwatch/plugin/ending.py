@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from warpwatch.catalogue.names import unknown_word
+from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.energy import lines as energy_lines
 from warpwatch.compare.reference import RECORD
@@ -115,7 +118,7 @@ class Ending:
         if not self._wants_tables():
             Benchmarks(self._config).hide_tables()
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self._config.option.collectonly:
-            words = [_nothing_ran(self._config)]
+            words = [_nothing_ran(self._config, self._run.project)]
         elif self._run.selected and exitstatus in ENDED:
             words = self._judge(session, reporter)
         return words or _nothing_tested(reporter)
@@ -157,7 +160,7 @@ class Ending:
         if run.results.saved:
             report = f"python -m warpwatch report {shlex.quote(run.results.saved)}"
         if not self._wants_tables():
-            lines.append(f"times of {len(facts)} cases: {report}; -v prints them here")
+            lines.append(f"times of {len(facts)} cases: {report}; a run with -v prints them")
         if run.results.saved and is_cut:
             lines.append(f"every verdict of this run: {report} --html FOLDER")
         lines += [f"next: {step}" for step in self.next_step()]
@@ -271,11 +274,12 @@ def _fails(asked: Asked, comparison: Comparison, reasons: list[str]) -> bool:
     return any(str(verdict) in reasons for verdict in verdicts & {Verdict.UNSURE, Verdict.INCOMPARABLE})
 
 
-def _nothing_ran(config: pytest.Config) -> str:
+def _nothing_ran(config: pytest.Config, project: Project) -> str:
     """Say that no test is left, and by which selection."""
     chosen = [f"-k {config.option.keyword!r}" * bool(config.option.keyword)]
     chosen += [f"-m {config.option.markexpr!r}" * bool(config.option.markexpr), " ".join(config.args)]
-    return f"NOTHING RAN: no test is left of those that {' and '.join(filter(None, chosen))} select"
+    hint = unknown_word(config.option.keyword, (case.id for case in timed_cases(project.families)))
+    return f"NOTHING RAN: no test is left of those that {' and '.join(filter(None, chosen))} select{hint}"
 
 
 def _nothing_tested(reporter: Reporter) -> list[str]:

@@ -17,10 +17,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.cases import Build, Case
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.draws import has_few_cases
-from warpwatch.catalogue.names import print_short
+from warpwatch.catalogue.names import print_short, size_name
 from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import Problem
 from warpwatch.compare.comparison import Comparison
 from warpwatch.devices import gpu, host_memory
@@ -105,6 +108,7 @@ FAILURES = pytest.StashKey[list[str]]()  # of a test: messages of its checks tha
 # Properties of a test, in JUnit's file too: why no further inputs were tried; what is odd of a case that is right; how
 # often it was asked for the same bits, and whether it gave them.
 LEFT_OUT, REMARK, REPEATED = "further inputs left out", "remark", "same bits again"
+LARGE_SHOWN = 3  # sizes that the reason of a skip names
 AGAIN = 3  # launches of a test of random inputs, where another one has launched its case often
 # Launches that ask for the same bits: of a slow case, or where only the declaration asks; and with --deterministic.
 REPEATS, MANY_REPEATS = 4, 12
@@ -301,8 +305,33 @@ def warpwatch_parameter(request: pytest.FixtureRequest) -> Case | Build:
     if isinstance(parameter, Case) and is_timed(request.node) and not parameter.variant.on_host:
         device: DeviceInfo = request.getfixturevalue("warpwatch_device")
         if parameter.launch_cost > device.largest_launch_cost:
-            pytest.skip(f"too large for {device.name}, which would take seconds for a launch: time it on a GPU")
+            pytest.skip(too_large(parameter.family, device.name, device.largest_launch_cost))
     return parameter
+
+
+@functools.cache
+def too_large(family: Family, device: str, most: float) -> str:
+    """Say which sizes of a family's benchmarks are too large for a slow device, and which would do.
+
+    ``device``: its name. ``most``: the largest Case.launch_cost that a benchmark runs there.
+    """
+    timed = [case for case in timed_cases((family,)) if not case.variant.on_host and not case.variant.call]
+    timed_builds = {case.build for case in timed}
+
+    def fits(shape: Shape) -> bool:
+        return all(Case(build, shape).launch_cost <= most for build in timed_builds)
+
+    large = [*dict.fromkeys(case.shape for case in timed if case.launch_cost > most)]
+    shape, named = min(large, key=math.prod), ", ".join(map(size_name, large[:LARGE_SHOWN]))
+    more = f" and {len(large) - LARGE_SHOWN} more" if len(large) > LARGE_SHOWN else ""
+    while not fits(shape) and max(shape) > 1:
+        longest = shape.index(max(shape))
+        shape = (*shape[:longest], shape[longest] // 2, *shape[longest + 1 :])
+    is_valid = fits(shape) and not family.problem_of(shape)
+    verb, pronoun = ("are", "them") if len(large) > 1 else ("is", "it")
+    cure = f"{size_name(shape)} would do, or time {pronoun} on a GPU" if is_valid else f"time {pronoun} on a GPU"
+    sizes = f"{family.name}: {' x '.join(family.sizes)} = {named}{more}"
+    return f"{sizes} {verb} too large for {device}, which would take seconds for a launch: {cure}"
 
 
 @pytest.fixture

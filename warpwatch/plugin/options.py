@@ -12,14 +12,15 @@ import argparse
 import itertools
 import os
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from warpwatch.arguments import positive_integer, positive_seconds, seconds_or_none
+from warpwatch.arguments import one_of, positive_integer, positive_seconds, seconds_or_none
 from warpwatch.catalogue.leaving import keep_alive
+from warpwatch.catalogue.names import suggestion
 from warpwatch.catalogue.setting import (
     HOW,
     SETTING,
@@ -56,8 +57,8 @@ pytest.register_assert_rewrite(*({f"warpwatch.plugin.{part}" for part in PARTS} 
 
 _FLAG: dict[str, Any] = {"action": "store_true"}
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "device": {
-        "choices": ("auto", "gpu", "software", "none"),
+    "device": one_of("auto", "gpu", "software", "none")
+    | {
         "default": "auto",
         "help": "Device that runs the kernels. auto (the default): a GPU where there is one, else the software device, "
         "which needs no GPU. gpu, software: that one, or an error. none: skip the tests that need a device.",
@@ -96,9 +97,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "Time each kernel in turns with that of another git revision, and judge which is slower.",
     },
     "self-check": _FLAG | {"help": "A/A test, then injected slowdowns: false alarms and sensitivity on this GPU."},
-    "fail-on": {
+    "fail-on": one_of("unsure", "incomparable", "common", "energy")
+    | {
         "action": "append",
-        "choices": ("unsure", "incomparable", "common", "energy"),
         "default": [],
         "help": "Exit with 1 also where a case is unsure (unsure), where one cannot be compared or none was compared "
         "(incomparable), where all cases became slower together (common), or where one takes more energy (energy). Can "
@@ -202,6 +203,7 @@ def pytest_load_initial_conftests(
         except SystemExit as leaving:
             raise pytest.UsageError(f"a conftest.py ends the process, by SystemExit({leaving.code!r})") from None
         early_config.stash[SHORT] = _add_short_names(parser)
+        _refuse_misspelt(parser, map(str, args))
         return result
     return (yield)
 
@@ -211,6 +213,17 @@ def _leave_out_values(config: pytest.Config, args: list[str]) -> None:
     values = {after for before, after in itertools.pairwise(map(str, args)) if before.removeprefix("--") in OPTIONS}
     folder, known = config.invocation_params.dir, config.known_args_namespace
     known.file_or_dir = [word for word in known.file_or_dir if word not in values or (folder / word).exists()]
+
+
+def _refuse_misspelt(parser: pytest.Parser, words: Iterable[str]) -> None:
+    """Raise UsageError for a word that is nearly the name of an option of ours, which pytest would not say."""
+    from warpwatch.plugin.pytest_benchmark_bridge import option_names  # noqa: PLC0415
+
+    known = option_names(parser)
+    for name in (word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", words)):
+        answer = suggestion(name, [f"--{own}" for own in OPTIONS]) if name.startswith("--") else ""
+        if name not in known and answer.startswith("did"):
+            raise pytest.UsageError(f"{name} is not an option; {answer}")
 
 
 def _add_short_names(parser: pytest.Parser) -> frozenset[str]:

@@ -113,6 +113,16 @@ def same_work(runs: Sequence[RunRecord]) -> list[RunRecord]:
     ]
 
 
+def _cure(timed: Sequence[Case]) -> str:
+    """Say what a declaration would name for the timed case with the most work; empty where there is none."""
+    own = [case for case in timed if not (case.variant.on_host or case.family.prints)]
+    if not own:
+        return ""
+    case = max(own, key=lambda case: (case.work.operations, case.work.bytes))
+    cure = f'give {case.family.name} ladder_shapes={{"{case.dtype}": ({case.shape},)}}'
+    return f": {cure}, or see all times by `warpwatch report RUN`"
+
+
 def listed(families: Iterable[Family], field: str) -> list[tuple[Family, str, tuple[int, ...]]]:
     """List family, element type and shape of all that ``ladder_shapes`` or ``reached_shapes`` name."""
     shapes = [(family, dtype, own) for family in families for dtype, own in getattr(family, field).items()]
@@ -136,5 +146,5 @@ def tables(runs: Sequence[RunRecord], families: Sequence[Family]) -> str:
 
     parts = [_table(cases, rungs, chosen) for rungs in on_shapes("ladder_shapes")]
     if not any(parts := [*parts, _reached(cases, on_shapes("reached_shapes"), chosen)]):
-        raise BadRun(f"{chosen[-1].path}: has none of the shapes that ladders are shown for")
+        raise BadRun(f"{chosen[-1].path}: has no shape that a family names in ladder_shapes{_cure(timed)}")
     return "\n\n".join(filter(None, parts))

@@ -18,7 +18,7 @@ from warpwatch.runs.record import CaseRecord, RunRecord
 from warpwatch.timing.timer import kernel_seconds
 from warpwatch.verdict.rule import Decision, Verdict
 
-MORE = "; -v prints all"  # what a list ends with that is cut off, where no file has the rest
+MORE = "; a run with -v prints all"  # what a list ends with that is cut off, where no file has the rest
 
 
 def figures_of(decision: Decision) -> str:

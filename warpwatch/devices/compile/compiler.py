@@ -41,11 +41,20 @@ PATH_HASH = re.compile(rb"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_)")
 PART = ENGINE / "softcuda" / "compiling" / "device_part.py"  # compiles the device code of a file
 PLACE = re.compile(r"^(\S[^:(\n]*)(?:\((\d+)\)|:(\d+):\d+): (?:fatal |catastrophic )?error", re.MULTILINE)
 NOTHING = 3  # its exit status where there is nothing to set aside
+UNKNOWN_TYPE = re.compile(r"error: .*?['\"](__half|__nv_(?:bfloat16|fp8_e\w+))['\"] (?:was|has|is|does) ")
+# Where these types are declared; the others are in cuda_fp8.h.
+HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
 GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
 
 
 class CompileError(Exception):
     """A kernel that does not compile; the message holds the compiler's message, with file and line."""
+
+
+def cure_of(output: str) -> str:
+    """Name the header that declares the element type which a compiler does not know; or an empty text."""
+    unknown = UNKNOWN_TYPE.search(output)
+    return f": #include <{HEADERS.get(unknown[1], 'cuda_fp8.h')}> in it, for {unknown[1]}" if unknown else ""
 
 
 class NoCompiler(CompileError):
@@ -291,7 +300,7 @@ def compile_bytes(
             observation.end()
             ended = f"the compiler was ended by {signal.Signals(-code).name}\n" if code < 0 else ""
             shown = shlex.join([program, *command])
-            raise CompileError(f"{source} does not compile\n{ended}{without_noise(output)}\n{shown}")
+            raise CompileError(f"{source} does not compile{cure_of(output)}\n{ended}{without_noise(output)}\n{shown}")
         contents = (folder / "made").read_bytes()
         place = _place(compiler, source, root, folder, project, output, is_part=is_part)
         reader, main = "g++" if compiler.is_softcuda else compiler.program, "" if project else str(source)

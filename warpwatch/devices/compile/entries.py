@@ -25,6 +25,7 @@ from warpwatch.devices.compile.compiler import (
     Target,
     compile_file,
     compile_text,
+    cure_of,
     name_from,
     read_image,
 )
@@ -189,7 +190,9 @@ def _find_wrong(kernels: Kernels, plain: Image, target: Target) -> None:
             error = ERROR.search(output)
             where, line, why = error.groups() if error else ("", "0", "the compiler gives no reason")
             sentence = f"{name} of {shown} does not compile: {why} ({where}:{line})"
-            if where == ENTRY:
+            if where == ENTRY and (cure := cure_of(output)):
+                sentence = f"{name}: {shown} does not compile for this type{cure}"
+            elif where == ENTRY:
                 has = _kernels(kernels, entries(read_image(plain.path)))
                 sentence = f"{name} names no kernel of {shown}: {why}; {has}"
             raise CompileError(f"{sentence}\n{output}") from None

@@ -29,10 +29,6 @@ USUAL = (
     "--benchmark-min-rounds=3",
     "--warpwatch-serial-rounds=2",
     "--benchmark-warmup=on",
-    "--benchmark-sort=min",
-    "--benchmark-columns=median,iqr,min,rounds",
-    "--benchmark-group-by=param:family,param:shape,param:dtype",
-    "--benchmark-time-unit=us",
 )
 BOOT = """
 import json, types
