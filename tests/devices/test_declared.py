@@ -6,6 +6,7 @@ On the host with a kernel in C++, and on the software device, whose launches are
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +28,9 @@ from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError, poison_of
 from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
-from warpwatch.devices.runner import launch_once, load, run_several, upload
+from warpwatch.devices.runner import launch_once, load, loaded_with, run_several, upload
 from warpwatch.devices.worker import Worker, describe_device, gpu
+from warpwatch.revision.declared import own_identity
 from warpwatch.timing import sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import digests_of
@@ -83,6 +85,47 @@ def test_blocks_and_grids_have_three_axes() -> None:
     case = find_case(FAMILIES, "cells-cube-4x2x2_per2-5x7x9-int32")
     assert case.launch == Launch((2, 4, 3), (4, 2, 2))
     assert case.owner((0, 0, 0)) is None, "nothing says which block writes an element"
+
+
+@pytest.mark.parametrize("variant", ["words", "function"])
+def test_texts_of_a_grid_name_sizes_and_macros(variant: str) -> None:
+    case = find_case(FAMILIES, f"count-{variant}-4-3x64-int32")
+    assert case.launch.grid == (2, 3, 1)
+    at = {array.name: 2**40 * i for i, array in enumerate(case.arrays, 1)}
+    *_, second, null, groups = case.arguments(case.steps[0], at)
+    assert (second.dtype, null, groups) == (np.uint64, 0, 8)
+    assert int(second) == (at["hundreds"] if variant == "words" else at["from_100"] + 4)
+
+
+@pytest.mark.parametrize("kind", ["a number", "a function"])
+def test_scratch_memory_has_its_first_values_before_each_launch(software: Worker, kind: str) -> None:
+    case = find_case(FAMILIES, "count-words-4-3x64-int32")
+    name, value = {"a number": ("turn", 0), "a function": ("hundreds", [100, 200, 300])}[kind]
+    kernel = Kernel(software, case.build, compile_build(case.build, software.call(describe_device).target))
+    (result,) = software.call(values_of, case, kernel.image.path, name)
+    assert result == [8 + each for each in (value if isinstance(value, list) else [value] * 3)]
+
+
+def values_of(case: Case, image: Path, name: str) -> list[list[int]]:
+    """Launch a case three times, in the child, and return the values that an array had then, each once."""
+    with loaded_with(gpu(), case, image, random_inputs(case, 1)) as loaded:
+        seen = []
+        for second in (False, True, False):
+            loaded.clear(second)
+            launch_once(loaded)
+            seen.append(loaded.own[name].read().tolist())
+        return [each for i, each in enumerate(seen) if each not in seen[:i]]
+
+
+def test_first_values_are_a_part_of_the_work() -> None:
+    case = find_case(FAMILIES, "count-words-4-3x64-int32")
+    first, *_ = own_identity(case).arrays or ()
+    assert first.initial is None
+    known = {array.name: array.initial for array in own_identity(case).arrays or ()}
+    assert known["turn"] == "0"
+    other = own_identity(replace(case, shape=(4, 64))).arrays or ()
+    assert str(known["hundreds"]).startswith("values_")
+    assert known["hundreds"] != {array.name: array.initial for array in other}["hundreds"]
 
 
 def test_several_launches_have_their_own_blocks_and_arguments() -> None:

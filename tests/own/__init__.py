@@ -103,4 +103,46 @@ CELLS = ww.Family(
     ),
 )
 
-FAMILIES = (ADD, SCALE, CELLS)
+
+def hundreds(rows: int) -> Array:
+    return 100 * (1 + np.arange(rows))
+
+
+COUNT = ww.Family(
+    "count",
+    sizes=("rows", "n"),
+    valid=lambda n: n % 8 == 0,
+    arrays=lambda rows, n: {
+        "x": ww.In((rows, n), "int32"),
+        "y": ww.Out((rows, n // 8), "int32"),
+        "turn": ww.Scratch(rows, "int32", initial=0),
+        "from_100": ww.Scratch(rows + 1, "int32", initial=lambda rows: 100 * np.arange(rows + 1)),
+    },
+    reference=lambda x: x.reshape(len(x), -1, 8).sum(2, dtype=np.int32),
+    draw=lambda rng, rows, n: {"x": rng.integers(0, 1000, (rows, n))},
+    exact=True,
+    tests=((1, 8), (3, 64)),
+    benchmarks=((4, 128),),
+    variants=(
+        ww.kernel(
+            "words",
+            source="count.cu",
+            configurations=((4,),),
+            grid=("ceil(n/8/BLOCK_X)", "rows"),
+            scratch=lambda rows: {
+                "hundreds": ww.Scratch(rows, "int32", initial=lambda rows: 100 + 100 * np.arange(rows))
+            },
+            arguments="y x turn hundreds null n/8",
+        ),
+        ww.kernel(
+            "function",
+            source="count.cu",
+            entry="count_words",
+            configurations=((4,),),
+            grid="ceil(n/8/BLOCK_X) rows",
+            arguments=lambda at, n: (at["y"], at["x"], at["turn"], at["from_100"] + 4, None, np.int32(n // 8)),
+        ),
+    ),
+)
+
+FAMILIES = (ADD, SCALE, CELLS, COUNT)

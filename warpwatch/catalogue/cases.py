@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.argument_words import fill
+from warpwatch.catalogue.argument_words import fill, whole, words_in
 from warpwatch.catalogue.arrays import Array, CaseArray, Shape
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case, registered
 from warpwatch.catalogue.elements import C_TYPES, itemsize, numpy_type
-from warpwatch.catalogue.launches import Launch, Owner, Step, Work, three
+from warpwatch.catalogue.launches import Launch, Owner, Sizes, Step, Work, three
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase, pick, print_short, read_sizes, size_name, split_id
 from warpwatch.catalogue.variants import Block, Configuration, Variant
@@ -99,6 +102,11 @@ class Build:
         return macros | {name: str(size) for name, size in zip(names, (*self.block, 1), strict=False)}
 
     @property
+    def numeric_macros(self) -> dict[str, int]:
+        """The macros that are whole numbers, by which texts of the declaration name them."""
+        return {name: int(value) for name, value in self.all_macros.items() if re.fullmatch(r"-?\d+", value, re.ASCII)}
+
+    @property
     def macros(self) -> dict[str, str]:
         """Macros that the declaration names: the configuration's and the variant's."""
         own = call(self.variant.macros, given_of(self.configuration, self.dtype)) if self.variant.macros else {}
@@ -138,6 +146,11 @@ class Case:
     @property
     def dtype(self) -> str:
         return self.build.dtype
+
+    @property
+    def problem(self) -> str | None:
+        """Say why the shape is invalid; None where it is not."""
+        return self.family.problem_of(self.shape, self.variant)
 
     @property
     def shape_name(self) -> str:
@@ -251,10 +264,25 @@ class Case:
         """Return what a field of the declaration gives: itself, or what its function returns."""
         return call(given, self.given) if callable(given) else given
 
+    def counts(self, given: Any) -> Sizes:
+        """Return whole numbers as a field gives them: numbers, texts such as "b ceil(n/32)", or what it returns."""
+        value = self.value(given)
+        parts = words_in(value) if isinstance(value, str) else value
+        if not isinstance(parts, tuple | list):
+            return parts  # type: ignore[no-any-return]
+        return tuple(whole(part, self._numbers) if isinstance(part, str) else part for part in parts)
+
+    @property
+    def _numbers(self) -> dict[str, float]:
+        """The numbers that texts may name: sizes, scalars, elements of arrays, and macros that are whole numbers."""
+        scalars = {name: self.given[name] for name in self.family.scalars}
+        elements = {f"{array.name}.size": array.size for array in self.arrays}
+        return {**self.build.numeric_macros, **scalars, **elements, **self.sizes}
+
     def _declared(self, step: Step | Variant, block: Block = ()) -> Launch:
         """Return the launch that a step or a variant declares."""
-        block = block or self.value(getattr(step, "block", ())) or self.build.block
-        grid, cluster = three(self.value(step.grid)), three(self.value(step.cluster))
+        block = block or self.counts(getattr(step, "block", ())) or self.build.block
+        grid, cluster = three(self.counts(step.grid)), three(self.counts(step.cluster))
         return Launch(grid, three(block), self.value(step.shared_bytes), cluster)
 
     def _launch(self) -> Launch:
@@ -287,17 +315,19 @@ class Case:
         """
         given = step.arguments
         if callable(given):
-            return tuple(call(given, self.given | {"at": addresses, "padding": padding}))
+            values = call(given, self.given | {"at": addresses, "padding": padding})
+            return tuple(_pointer(value, min(addresses.values(), default=math.inf)) for value in values)
         shapes = {array.name: array.shape for array in self.arrays} | dict(drawn or {})
         scalars = {name: (each.dtype or self.dtype, each.value) for name, each in self.family.scalars.items()}
-        return fill(self.words(step), addresses=addresses, shapes=shapes, sizes=self.sizes, scalars=scalars)
+        known = {"shapes": shapes, "sizes": self.sizes, "scalars": scalars, "macros": self.build.numeric_macros}
+        return fill(self.words(step), addresses=addresses, **known)
 
     def words(self, step: CaseStep) -> tuple[str, ...]:
         """Return the arguments of a launch as they are written, the usual ones if left out; none of a function."""
         if callable(step.arguments):
             return ()
         usual = (*(array.name for array in self.arrays), *self.family.scalars, *self.family.sizes)
-        return tuple(step.arguments.split()) or usual
+        return tuple(words_in(step.arguments)) or usual
 
     def check_inputs(self, inputs: Mapping[str, Array]) -> None:
         """Raise BadCase where inputs have not the names, shapes and types of the case's."""
@@ -336,6 +366,23 @@ class Case:
         number = call(order, {"tile": (tile_x, tile_y), "tiles": self._tiles}) if order else tile_y * grid_x + tile_x
         block = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
         return Owner(block if block[2] or grid_z > 1 else block[:2], owner.thread)
+
+
+def _pointer(value: Any, least: float) -> Any:
+    """Return an address that a function was given, and None, as the pointer that kernels take."""
+    if value is None:
+        return np.uint64(0)
+    return np.uint64(value) if type(value) is int and value >= least else value
+
+
+@functools.lru_cache(maxsize=8)
+def initial_values(case: Case, array: CaseArray) -> Array:
+    """Return what a function of the declaration gives as the first values of an array. Raises BadCase."""
+    assert callable(array.initial)
+    values = np.asarray(call(array.initial, case.given))
+    if values.shape != array.shape:
+        raise BadCase(f"{case.id}: initial of {array.name} returns {values.shape}, and its shape is {array.shape}")
+    return np.ascontiguousarray(values.astype(numpy_type(array.dtype)))
 
 
 @dataclass(frozen=True)
@@ -395,7 +442,7 @@ def _case_checks(case: Case) -> Checks:
     )
     bad = ", ".join(f"{name} = {size}" for name, size in case.sizes.items() if not 1 <= size <= LARGEST_SIZE)
     yield not bad, f"{bad} is not in 1..{LARGEST_SIZE:,}"
-    yield not (problem := family.problem_of(case.shape)), str(problem)
+    yield not (problem := case.problem), str(problem)
 
 
 def _configuration(variant: Variant, name: str, case_id: str) -> Configuration:

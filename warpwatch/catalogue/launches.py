@@ -73,7 +73,7 @@ class Owner:
     thread: tuple[int, int] | None
 
 
-Sizes = int | Sequence[int]
+Sizes = int | str | Sequence[int | str]
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,7 @@ class Variant:
     - ``tile``: -> elements of the result that a thread block computes along x and y, where that is not the block;
     - ``fixed_blocks``: other blocks are refused, because the kernel needs macros for each;
     - ``takes``: -> whether that configuration exists in that type;
+    - ``valid``: sizes -> whether this variant takes such a shape, besides ``valid`` of the family. Others are left out;
     - ``dtypes``: the element types, where they are not the family's;
     - ``x``, ``y``: the axis of the result that blockIdx.x and blockIdx.y run along (y: None where there is none). The
       grid and the owner of an element follow from them;
@@ -170,6 +171,7 @@ class Variant:
     macros: Callable[..., Mapping[str, Macro]] | None = None
     fixed_blocks: bool = False
     takes: Callable[..., bool] | None = None
+    valid: Callable[..., bool] | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
     fallback: Callable[..., str] | None = None
 

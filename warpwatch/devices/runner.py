@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
-from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.cases import Case, initial_values
 from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
@@ -87,7 +87,7 @@ class Loaded:
     arrays that belong to this case alone, by name. ``start`` launches; ``restore`` gives arrays their first values
     again, and is to be called before each launch. ``notes``: what is unusual in the declaration, and the likely cause
     if the kernel turns out to be wrong. ``variables``: of the kernel's module, where their values were kept.
-    ``symbols``: variables that hold inputs, with the names of these.
+    ``symbols``: variables that hold inputs, with the names of these. ``firsts``: addresses of first values.
     """
 
     case: Case
@@ -100,6 +100,7 @@ class Loaded:
     notes: tuple[str, ...] = ()
     variables: Variables | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
+    firsts: tuple[int, ...] = ()
 
     @functools.cached_property
     def results(self) -> tuple[GuardedArray, ...]:
@@ -135,6 +136,8 @@ class Loaded:
         """Give back the memory of the arrays that belong to this case alone."""
         for array in self.own.values():
             array.free()
+        for address in self.firsts:
+            self.machine.free(address)
         if self.variables:
             self.variables.free()
 
@@ -212,7 +215,10 @@ def load_with(
                 own[array.name] = GuardedArray(machine, array.name, padded, array.dtype, placement.offset(index, array))
                 on_error.callback(own[array.name].free)
         prepared = prepare({array.name: array.address for array in (*inputs, *own.values())})
-        restore = _restorer(machine, case, inputs, own)
+        firsts = _first_values(machine, case)
+        for address in firsts.values():
+            on_error.callback(machine.free, address)
+        restore = _restorer(machine, case, inputs, own, firsts)
         on_error.pop_all()
     return Loaded(
         case=case,
@@ -224,7 +230,18 @@ def load_with(
         own=own,
         notes=prepared.notes,
         symbols=prepared.symbols,
+        firsts=tuple(firsts.values()),
     )
+
+
+def _first_values(machine: Machine, case: Case) -> dict[str, int]:
+    """Upload the first values that functions of the declaration give, and return their addresses by array."""
+    addresses = {}
+    for array in case.arrays:
+        if callable(array.initial):
+            addresses[array.name] = machine.allocate(array.nbytes)
+            machine.write(addresses[array.name], initial_values(case, array))
+    return addresses
 
 
 def with_variables(loaded: Loaded) -> Loaded:
@@ -263,11 +280,16 @@ def _prepare(
 
 
 def _restorer(
-    machine: Machine, case: Case, inputs: Sequence[GuardedArray], own: Mapping[str, GuardedArray]
+    machine: Machine,
+    case: Case,
+    inputs: Sequence[GuardedArray],
+    own: Mapping[str, GuardedArray],
+    firsts: Mapping[str, int],
 ) -> Callable[[], None]:
-    """Return a function that gives arrays their first values again: those changed in place, and results with some.
+    """Return a function that gives arrays their first values again: those changed in place, and others with some.
 
-    Raises BadCase where no word fills an array with its initial value.
+    ``firsts``: addresses of first values, by array, where a function of the declaration gives them. Raises
+    BadCase where no word fills an array with its initial value.
     """
     uploaded = {array.name: array.address for array in inputs}
     starts: list[Callable[[], None]] = []
@@ -275,6 +297,8 @@ def _restorer(
         target = own.get(array.name)
         if target and array.role is Role.IN_OUT:
             starts.append(functools.partial(machine.copy, target.address, uploaded[array.name], target.nbytes))
+        elif target and array.name in firsts:
+            starts.append(functools.partial(machine.copy, target.address, firsts[array.name], array.nbytes))
         elif target and array.initial is not None:
             starts.append(functools.partial(machine.fill, target.address, target.nbytes, initial_word(array)))
     return in_order(starts)
@@ -282,7 +306,7 @@ def _restorer(
 
 def initial_word(array: CaseArray) -> int:
     """Return the word that fills an array with its initial value, which it has. Raises BadCase where none does."""
-    assert array.initial is not None
+    assert isinstance(array.initial, int | float)
     word = word_of(array.initial, array.dtype)
     if word is None:
         raise BadCase(f"{array.name} {no_word(array.initial, array.dtype)}")

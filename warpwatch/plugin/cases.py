@@ -51,7 +51,21 @@ def cases_of(
     if bool(name) == bool(shapes):
         raise ValueError(f"give the name of a list ({', '.join(CASES)}), or shapes=[...]")
     listed = _list(CASES, name)(families) if name else (Case(b, s) for b in builds(families) for s in shapes)
-    return [*filter(where, listed), *(problems(families) if name in WITH_PROBLEMS else ())]
+    chosen = list(filter(where, listed))
+    if shapes and (
+        refused := next(
+            (
+                case
+                for case in chosen
+                if len(case.shape) == len(case.family.sizes) and not case.family.is_valid(case.shape)
+            ),
+            None,
+        )
+    ):
+        raise ValueError(f"{refused.id}: {refused.problem}")
+    if shapes:  # what one variant alone refuses is left out
+        chosen = [case for case in chosen if not case.variant.valid or case.family.is_valid(case.shape, case.variant)]
+    return [*chosen, *(problems(families) if name in WITH_PROBLEMS else ())]
 
 
 def builds_of(families: Families, name: str, *, where: Callable[[Build], object] = lambda build: True) -> list[Build]:
