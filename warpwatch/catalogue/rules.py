@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from warpwatch.catalogue.accepted import Accept, BadComment, comments_in
 from warpwatch.catalogue.arrays import DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage
 from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, given_of
@@ -509,6 +510,19 @@ def _entry(case: Case) -> Checks:
     yield isinstance(name, str) and name.strip(), f"is {name!r}: give the kernel's name"
 
 
+def _accept(family: Family, variant: Variant) -> Checks:
+    source = Build(family, variant, variant.listed[0], family.dtypes_of(variant)[0]).source
+    for each in variant.accept if isinstance(variant.accept, tuple) else (variant.accept,):
+        is_whole = isinstance(each, Accept) and _is_count(each.line) and all((each.kind, str(each.reason).strip()))
+        yield is_whole, f"has {each!r}: give a tuple of ww.Accept('race', line=15, reason='why it is right')"
+        yield not each.file or (family.folder / each.file).is_file(), f"names {each.file!r}, which is not a file"
+    if source.suffix == ".cu" and source.is_file():
+        try:
+            list(comments_in(source.read_text(errors="replace")))
+        except BadComment as error:
+            yield False, f"of {source.name}, {error}"
+
+
 def _cluster(family: Family, variant: Variant) -> Checks:
     yield (
         variant.cluster == 1 or variant.grid,
@@ -651,6 +665,7 @@ VARIANT_RULES: Mapping[str, Callable[[Family, Variant], Checks]] = {
     "entry": _each_case(_entry),
     "grid": _each_case(lambda case: _counts(case, case.variant.grid)),
     "cluster": _cluster,
+    "accept": _accept,
     "function": _function,
     "arguments": _arguments,
     "symbols": _symbols,

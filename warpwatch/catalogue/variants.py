@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from warpwatch.catalogue.accepted import Accept
 from warpwatch.catalogue.arrays import DeclaredArray, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage, Queue, Requirement
 from warpwatch.catalogue.launches import Capability, Owner, Sizes, Step, read_capability
@@ -131,6 +132,7 @@ class Variant:
     - ``fallback``: -> in words, a slower branch that the kernel takes, or an empty text. Saved runs and tables repeat
       it;
     - ``benchmarks``: shapes that are timed instead of the family's;
+    - ``accept``: findings of the software device that are right, as Accept, each with its reason;
     - ``deterministic``, ``same_for``: where they are not the family's;
     - ``owner``: ``index`` of an element -> its owner, where x and y do not give it;
     - ``order``: ``tile`` (x, y), ``tiles`` (x, y) -> number of the block that computes the tile, counted along x, then
@@ -174,6 +176,7 @@ class Variant:
     valid: Callable[..., bool] | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
     fallback: Callable[..., str] | None = None
+    accept: tuple[Accept, ...] = ()
 
     def __repr__(self) -> str:
         return f"Variant({self.name!r})"

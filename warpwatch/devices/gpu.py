@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -349,6 +349,20 @@ class Device:
                 yield f", the second with --schedule-seed {seed}"
         else:
             yield ""
+
+    def accept(self, findings: Iterable[str]) -> None:
+        if self.finds_faults:
+            import softcuda  # noqa: PLC0415  # where it is needed
+
+            softcuda.accept(findings)
+
+    def accepted(self) -> list[str] | None:
+        """Return which of the accepted findings there were since this was asked last; None where none is looked for."""
+        if not self.finds_faults:
+            return None
+        import softcuda  # noqa: PLC0415  # where it is needed
+
+        return softcuda.accepted()
 
     @functools.cached_property
     def _occupy(self) -> Function:

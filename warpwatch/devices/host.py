@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -91,6 +91,9 @@ class Host:
 
     def in_another_order(self, number: int) -> AbstractContextManager[str]:
         return nullcontext("")
+
+    def accept(self, findings: Iterable[str]) -> None:
+        pass
 
     def finish(self) -> None:
         pass

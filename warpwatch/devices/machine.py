@@ -193,6 +193,9 @@ class Machine(Protocol):
         The value says which order that is, or nothing.
         """
 
+    def accept(self, findings: Iterable[str]) -> None:
+        """Accept findings of kernels, where the machine has any; softcuda.accept says how they are written."""
+
     def finish(self) -> None:
         """Wait for the launches. Raises DeviceError where one failed, or did not end within the limit."""
 
