@@ -5,10 +5,13 @@ On the host with a kernel in C++, and on the software device, whose launches are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -30,7 +33,10 @@ from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import launch_once, load, loaded_with, run_several, upload
 from warpwatch.devices.worker import Worker, describe_device, gpu
-from warpwatch.revision.declared import own_identity
+from warpwatch.revision import declarations
+from warpwatch.revision.commit import other_kernel_of
+from warpwatch.revision.declared import DeclaredCase, own_identity
+from warpwatch.runs.identity import difference
 from warpwatch.timing import sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import digests_of
@@ -41,6 +47,14 @@ ON_DEVICE = [case for case in tested_cases(FAMILIES) if not case.variant.on_host
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
+    worker = Worker(load_project(ROOT, "tests.own"), Settings(kind="software"))
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture
+def alone() -> Iterator[Worker]:
+    """A process for launches of which one may be faulty."""
     worker = Worker(load_project(ROOT, "tests.own"), Settings(kind="software"))
     yield worker
     worker.stop()
@@ -115,6 +129,60 @@ def values_of(case: Case, image: Path, name: str) -> list[list[int]]:
             launch_once(loaded)
             seen.append(loaded.own[name].read().tolist())
         return [each for i, each in enumerate(seen) if each not in seen[:i]]
+
+
+def changed(case: Case, **changes: Any) -> Case:
+    """Return a case whose variant is declared otherwise."""
+    return replace(case, build=replace(case.build, variant=replace(case.variant, **changes)))
+
+
+def said_of(case_id: str, image: Path, changes: Mapping[str, Any]) -> str:
+    """Launch a case whose variant is declared otherwise, in the child, and return what is said of it."""
+    case = changed(find_case(FAMILIES, case_id), **changes)
+    try:
+        with loaded_with(gpu(), case, image, random_inputs(case, 1)) as loaded:
+            launch_once(loaded)
+    except DeviceError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.slow
+def test_blocks_that_wait_for_each_other_need_a_cooperative_launch(alone: Worker) -> None:
+    case = find_case(FAMILIES, "mean-together-64-300-float32")
+    kernel = Kernel(alone, case.build, compile_build(case.build, alone.call(describe_device).target))
+    assert alone.call(said_of, case.id, kernel.image.path, {}) == ""
+    said = alone.call(said_of, case.id, kernel.image.path, {"cooperative": False})
+    assert "comes to the barrier of the grid in a launch that is not cooperative" in said
+    assert said.splitlines()[-1] == "  declare   cooperative=True of the kernel or its ww.Step"
+
+
+def test_a_step_that_waits_for_no_other_stream_is_a_race(alone: Worker) -> None:
+    case = find_case(FAMILIES, "mean-streams-steps-300-float32")
+    image = compile_build(case.build, alone.call(describe_device).target)
+    *halves, last = case.variant.launches
+    said = alone.call(said_of, case.id, image.path, {"launches": (*halves, replace(last, after=()))})
+    assert "race between streams" in said
+
+
+def test_how_steps_are_launched_is_a_part_of_the_work() -> None:
+    together, streams = (find_case(FAMILIES, f"mean-{name}-300-float32") for name in ("together-64", "streams-steps"))
+    *halves, last = streams.variant.launches
+    for case, changes, words in (
+        (together, {"cooperative": False}, "cooperative True -> none"),
+        (streams, {"launches": (*halves, replace(last, after=()))}, "launch 3: after (0, 1) -> none"),
+        (streams, {"launches": (*halves, replace(last, stream=""))}, "launch 3: stream third -> none"),
+    ):
+        other = own_identity(changed(case, **changes))
+        assert words in difference(own_identity(case), other).words
+    assert [each.launch for each in other_kernel_of(ROOT, described(streams)).steps] == [
+        s.launch for s in streams.steps
+    ]
+
+
+def described(case: Case) -> DeclaredCase:
+    """Return a case as a revision describes it."""
+    return msgspec.convert(json.loads(json.dumps(declarations.declared(case, ROOT))), DeclaredCase)
 
 
 def test_first_values_are_a_part_of_the_work() -> None:

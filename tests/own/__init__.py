@@ -145,4 +145,44 @@ COUNT = ww.Family(
     ),
 )
 
-FAMILIES = (ADD, SCALE, CELLS, COUNT)
+
+def mean(x: Array) -> Array:
+    return x - x.astype(np.float64).mean()
+
+
+MEAN = ww.Family(
+    "mean",
+    sizes=("n",),
+    arrays=lambda n: {
+        "y": ww.Out(n, "float32"),
+        "x": ww.In(n, "float32", low=0.5, high=1.5),
+        "parts": ww.Scratch(2, "float32", initial=0),
+    },
+    reference=mean,
+    tolerance=ww.relative(1e-5, absolute=1e-6),
+    tests=((2,), (100,), (300,)),
+    benchmarks=((1000,),),
+    variants=(
+        ww.kernel(
+            "together",
+            "its blocks wait for each other",
+            source="mean.cu",
+            configurations=((BLOCK,),),
+            grid=parts,
+            arguments="y x parts n",
+            cooperative=True,
+        ),
+        ww.kernel(
+            "streams",
+            "two halves on two streams",
+            source="mean.cu",
+            launches=(
+                ww.Step("mean_half", grid=1, block=BLOCK, arguments="parts x n 0"),
+                ww.Step("mean_half", grid=1, block=BLOCK, arguments="parts x n 1", stream="second"),
+                ww.Step("mean_of", grid=parts, block=BLOCK, arguments="y x parts n", stream="third", after="mean_half"),
+            ),
+        ),
+    ),
+)
+
+FAMILIES = (ADD, SCALE, CELLS, COUNT, MEAN)

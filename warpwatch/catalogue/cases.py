@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -245,10 +246,12 @@ class Case:
     @property
     def steps(self) -> tuple[CaseStep, ...]:
         """The launches of the case, in order; those of a call and of the host are one, of one thread."""
-        if self.variant.launches:
-            return tuple(CaseStep(step.entry, self._declared(step), step.arguments) for step in self.variant.launches)
+        if steps := self.variant.launches:
+            launches = [replace(self._declared(step), stream=step.stream, after=_after(steps, step)) for step in steps]
+            return tuple(CaseStep(s.entry, each, s.arguments) for s, each in zip(steps, launches, strict=True))
         name = self.value(self.variant.entry or self.build.entry)
-        return (CaseStep(name, self._launch(), self.variant.arguments),)
+        launch = replace(self._launch(), cooperative=self.variant.cooperative)
+        return (CaseStep(name, launch, self.variant.arguments),)
 
     @property
     def entry(self) -> str:
@@ -283,7 +286,7 @@ class Case:
         """Return the launch that a step or a variant declares."""
         block = block or self.counts(getattr(step, "block", ())) or self.build.block
         grid, cluster = three(self.counts(step.grid)), three(self.counts(step.cluster))
-        return Launch(grid, three(block), self.value(step.shared_bytes), cluster)
+        return Launch(grid, three(block), self.value(step.shared_bytes), cluster, step.cooperative)
 
     def _launch(self) -> Launch:
         """Return the launch that is declared, or one with enough blocks for every element of the result."""
@@ -383,6 +386,12 @@ def initial_values(case: Case, array: CaseArray) -> Array:
     if values.shape != array.shape:
         raise BadCase(f"{case.id}: initial of {array.name} returns {values.shape}, and its shape is {array.shape}")
     return np.ascontiguousarray(values.astype(numpy_type(array.dtype)))
+
+
+def _after(steps: Sequence[Step], step: Step) -> tuple[int, ...]:
+    """Return the numbers of the earlier steps that one waits for."""
+    earlier = itertools.takewhile(lambda other: other is not step, steps)
+    return tuple(i for i, other in enumerate(earlier) if other.entry in step.awaited)
 
 
 @dataclass(frozen=True)

@@ -546,6 +546,14 @@ def _launches(family: Family, variant: Variant) -> Checks:
     """Check the steps of a variant that has several launches."""
     for step in variant.launches:
         yield isinstance(step, Step), f"holds {step!r}, which is not a Step: give ww.Step for each launch"
+    for i, step in enumerate(variant.launches):
+        entries = [other.entry for other in variant.launches[:i]]
+        yield isinstance(step.stream, str), f"has a step of {step.entry} on the stream {step.stream!r}: give it a name"
+        for name in step.awaited:
+            yield (
+                name in entries,
+                f"has {step.entry} after {name!r}; the steps before it are {', '.join(entries) or 'none'}",
+            )
     for step, case in product(variant.launches, _cases(family, variant) if variant.launches else ()):
         yield (
             isinstance(step.entry, str) and step.entry.strip(),

@@ -112,6 +112,7 @@ class Variant:
       grid and the owner of an element follow from them;
     - ``grid``: a number, sizes or -> sizes, where the grid does not follow from the tile; ``blocks`` helps;
     - ``cluster``: blocks of a thread block cluster, in the same ways;
+    - ``cooperative``: all blocks run at the same time (cuLaunchCooperativeKernel), so that they may synchronise;
     - ``launches``: several steps that are timed together;
     - ``scratch``: -> name and Scratch of arrays that this variant alone needs;
     - ``capability``: the oldest compute capability that runs it;
@@ -159,6 +160,7 @@ class Variant:
     grid: Sizes | Callable[..., Sizes] = ()
     cluster: Sizes | Callable[..., Sizes] = 1
     scratch: Callable[..., Mapping[str, DeclaredArray]] | None = None
+    cooperative: bool = False
     launches: tuple[Step, ...] = ()
     arguments: str | Callable[..., tuple[Any, ...]] = ""
     shared_bytes: int | Callable[..., int] = 0

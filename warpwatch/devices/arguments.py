@@ -51,7 +51,6 @@ from warpwatch.devices.machine import (
     GuardedArray,
     Machine,
     Parameter,
-    in_order,
     laid_out,
     parameters_for,
 )
@@ -194,7 +193,8 @@ def prepare_launches(
         declared = declared_element(kernels, demangled([symbol])[0].rpartition("::")[2])
         if note := check_variable(symbol, size, declared, array, may_be_cut=name in pointed):
             notes.append(f"symbols   {note}")
-    return Prepared(launches[0][0], in_order(starts), tuple(notes), symbols)
+    start = machine.in_sequence([launch for _, launch, _ in launches], starts)
+    return Prepared(launches[0][0], start, tuple(notes), symbols)
 
 
 def _check_arguments(case: Case, kernels: Kernels, launches: Launches) -> list[str]:

@@ -169,6 +169,12 @@ class Machine(Protocol):
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
         """Prepare a launch and return a function that starts it; ``finish`` waits for it."""
 
+    def in_sequence(self, launches: Sequence[Launch], starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """Return a function that starts launches in order, each on its stream and after those that it waits for.
+
+        What is queued later on the case's own stream waits for all of them.
+        """
+
     def set_constant(self, function: Function, name: str, address: int, size: int) -> int:
         """Copy ``size`` bytes, or as many as fit, into a variable of a kernel's module, and return the variable's."""
 

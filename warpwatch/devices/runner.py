@@ -31,6 +31,8 @@ from warpwatch.devices.preparing import is_prepared, other_values
 from warpwatch.devices.references import LINE
 
 _libc = ctypes.CDLL(None)
+# What softcuda says of a grid's barrier in a usual launch, and what to declare then.
+NOT_COOPERATIVE, COOPERATIVE = "cuLaunchCooperativeKernel", "declare   cooperative=True of the kernel or its ww.Step"
 DIGESTED_BYTES = 2**20  # of results, from which on they are compared by digests on a GPU
 _kernels_of = functools.lru_cache(maxsize=256)(kernels_of)  # each copy of each case asks; for messages alone
 
@@ -440,7 +442,8 @@ def launch_and_wait(loaded: Loaded) -> None:
             loaded.start()
             loaded.machine.finish()
         except DeviceError as error:
-            raise DeviceError("\n  ".join([str(error), *loaded.notes]), error.lost) from None
+            cure = [COOPERATIVE] if NOT_COOPERATIVE in str(error) else []
+            raise DeviceError("\n  ".join([str(error), *cure, *loaded.notes]), error.lost) from None
 
 
 def launch_once(loaded: Loaded) -> dict[str, Array]:

@@ -44,6 +44,7 @@ ENGINE = {
     "initial_values": ("catalogue.cases",),
 }
 FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to tell offsets
+FIELDS = ("cooperative", "stream", "after")  # of a launch; an older engine has none of them
 MOST_BYTES = 2**26  # the largest file that the revision's code may write; 900 cases take 1 MB
 
 
@@ -133,6 +134,7 @@ def described_steps(case: Any) -> list[dict[str, Any]]:
             "block": list(launch.block),
             "shared_bytes": launch.shared_bytes,
             "cluster": list(launch.cluster),
+            **{name: value for name in FIELDS if (value := getattr(launch, name, None))},
             "arguments": [described(value, arrays) for value in values],
             "names": names,
         }
