@@ -72,6 +72,16 @@ def test_a_message_names_place_owner_and_command() -> None:
     assert "again     python -m warpwatch run ..." in text
 
 
+def test_more_than_two_axes_are_numbered() -> None:
+    wanted = np.zeros((2, 3, 2, 5))
+    got = wanted.astype(np.float32)
+    got[1, :, 0, 4] = 1
+    text = explain(CASE, "C", mismatch_of(got, wanted, 0.0), "again")
+    assert [line[2:11].strip() for line in text.splitlines()[2:6]] == ["axis 0", "axis 1", "axis 2", "axis 3"]
+    assert "axis 1    0, 1, 2" in text
+    assert "columns" not in text
+
+
 def test_rows_that_were_sampled_keep_their_own_numbers() -> None:
     rows = np.array([3, 17, 39])
     got = right()[rows]

@@ -147,7 +147,8 @@ COUNT = ww.Family(
 
 
 def mean(x: Array) -> Array:
-    return x - x.astype(np.float64).mean()
+    wide = x.astype(np.float64)
+    return wide - float(wide.mean())
 
 
 MEAN = ww.Family(

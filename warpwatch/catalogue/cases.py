@@ -284,9 +284,9 @@ class Case:
 
     def _declared(self, step: Step | Variant, block: Block = ()) -> Launch:
         """Return the launch that a step or a variant declares."""
-        block = block or self.counts(getattr(step, "block", ())) or self.build.block
+        threads = block or self.counts(getattr(step, "block", ())) or self.build.block
         grid, cluster = three(self.counts(step.grid)), three(self.counts(step.cluster))
-        return Launch(grid, three(block), self.value(step.shared_bytes), cluster, step.cooperative)
+        return Launch(grid, three(threads), self.value(step.shared_bytes), cluster, step.cooperative)
 
     def _launch(self) -> Launch:
         """Return the launch that is declared, or one with enough blocks for every element of the result."""
@@ -322,8 +322,8 @@ class Case:
             return tuple(_pointer(value, min(addresses.values(), default=math.inf)) for value in values)
         shapes = {array.name: array.shape for array in self.arrays} | dict(drawn or {})
         scalars = {name: (each.dtype or self.dtype, each.value) for name, each in self.family.scalars.items()}
-        known = {"shapes": shapes, "sizes": self.sizes, "scalars": scalars, "macros": self.build.numeric_macros}
-        return fill(self.words(step), addresses=addresses, **known)
+        numbers = {"sizes": self.sizes, "macros": self.build.numeric_macros}
+        return fill(self.words(step), addresses=addresses, shapes=shapes, scalars=scalars, **numbers)
 
     def words(self, step: CaseStep) -> tuple[str, ...]:
         """Return the arguments of a launch as they are written, the usual ones if left out; none of a function."""

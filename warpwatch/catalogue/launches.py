@@ -80,7 +80,8 @@ class Owner:
     thread: tuple[int, int] | None
 
 
-Sizes = int | str | Sequence[int | str]
+Sizes = int | Sequence[int]
+WrittenSizes = int | str | Sequence[int | str]  # texts are arithmetic, such as "ceil(n/32)"
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,10 @@ class Step:
 
     entry: str
     _: KW_ONLY
-    grid: Sizes | Callable[..., Sizes]
-    block: Sizes | Callable[..., Sizes] = ()
+    grid: WrittenSizes | Callable[..., WrittenSizes]
+    block: WrittenSizes | Callable[..., WrittenSizes] = ()
     shared_bytes: int | Callable[..., int] = 0
-    cluster: Sizes | Callable[..., Sizes] = 1
+    cluster: WrittenSizes | Callable[..., WrittenSizes] = 1
     arguments: str | Callable[..., tuple[object, ...]] = ""
     cooperative: bool = False
     stream: str = ""

@@ -221,7 +221,9 @@ def _initial(array: DeclaredArray, dtypes: Iterable[str]) -> Checks:
     if callable(array.initial):
         yield array.role is Role.SCRATCH, "with initial= a function: give a number, or declare it InOut and use `draw`"
         return
-    for dtype in dtypes if array.initial is not None else ():
+    if array.initial is None:
+        return
+    for dtype in dtypes:
         yield word_of(array.initial, dtype) is not None, f"which {no_word(array.initial, dtype)}"
 
 

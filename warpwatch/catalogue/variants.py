@@ -12,7 +12,7 @@ from typing import Any
 from warpwatch.catalogue.accepted import Accept
 from warpwatch.catalogue.arrays import DeclaredArray, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage, Queue, Requirement
-from warpwatch.catalogue.launches import Capability, Owner, Sizes, Step, read_capability
+from warpwatch.catalogue.launches import Capability, Owner, Step, WrittenSizes, read_capability
 from warpwatch.catalogue.named_arguments import takes
 from warpwatch.catalogue.names import print_short, size_name
 
@@ -157,8 +157,8 @@ class Variant:
     include: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     entry: str | Callable[..., str] = ""
-    grid: Sizes | Callable[..., Sizes] = ()
-    cluster: Sizes | Callable[..., Sizes] = 1
+    grid: WrittenSizes | Callable[..., WrittenSizes] = ()
+    cluster: WrittenSizes | Callable[..., WrittenSizes] = 1
     scratch: Callable[..., Mapping[str, DeclaredArray]] | None = None
     cooperative: bool = False
     launches: tuple[Step, ...] = ()

@@ -124,7 +124,7 @@ class Module:
         places = (BUFFER_POINTER, ctypes.addressof(buffer), BUFFER_SIZE, ctypes.addressof(size), END)
         extra = (ctypes.c_void_p * 5)(*places)
         values = [(CLUSTER_DIMENSION, launch.cluster)] if launch.cluster != (1, 1, 1) else []
-        values += [(COOPERATIVE, (1,))] if launch.cooperative else []
+        values += [(COOPERATIVE, (1, 0, 0))] if launch.cooperative else []
         attributes = (_Attribute * len(values))(*(_Attribute(i, b"", (ctypes.c_uint * 16)(*v)) for i, v in values))
         three = ctypes.c_uint * 3
         config = _Config(

@@ -82,11 +82,12 @@ class NoFigure(DeviceError):
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A parameter of a kernel: its place and size in bytes, and its type in C++, empty where it is not known."""
+    """A parameter of a kernel: its place and size in bytes, and its type and name in C++, empty where not known."""
 
     offset: int
     size: int
     type: str = ""
+    name: str = ""
 
     @property
     def end(self) -> int:
@@ -95,8 +96,8 @@ class Parameter:
     def __str__(self) -> str:
         counted = f"{self.size} byte{'s' if self.size != 1 else ''}"
         if not self.type:
-            return counted
-        written = re.sub(r"^(.+?) const\b", r"const \1", self.type)
+            return f"{self.name} ({counted})" if self.name else counted
+        written = " ".join(filter(None, [re.sub(r"^(.+?) const\b", r"const \1", self.type), self.name]))
         return written if "*" in written else f"{written} ({counted})"
 
 

@@ -229,8 +229,9 @@ def explain(
     ]
     if mismatch.unwritten:
         lines.append(f"  unwritten {mismatch.unwritten:,} of them still hold the poison: no thread wrote them")
-    for axis, (indices, span) in enumerate(zip(mismatch.indices, mismatch.spans, strict=True)):
-        lines.append(f"  {('rows' if axis == 0 else 'columns'):<9} {_list(indices, *span)}")
+    names = ("rows", "columns") if len(mismatch.indices) <= 2 else [f"axis {i}" for i in range(len(mismatch.indices))]
+    for axis, indices, span in zip(names, mismatch.indices, mismatch.spans, strict=False):
+        lines.append(f"  {axis:<9} {_list(indices, *span)}")
     owner = case.owner(mismatch.first, offset) if case.results and name == case.results[0].name else None
     if owner:
         first = ", ".join(map(str, mismatch.first))
