@@ -147,6 +147,12 @@ def said_of(case_id: str, image: Path, changes: Mapping[str, Any]) -> str:
     return ""
 
 
+@pytest.mark.parametrize("name", ["together-64", "streams-steps"])
+def test_blocks_and_streams_wait_for_each_other(software: Worker, name: str) -> None:
+    case = find_case(FAMILIES, f"mean-{name}-300-float32")
+    is_right(case, Kernel(software, case.build, compile_build(case.build, software.call(describe_device).target)))
+
+
 @pytest.mark.slow
 def test_blocks_that_wait_for_each_other_need_a_cooperative_launch(alone: Worker) -> None:
     case = find_case(FAMILIES, "mean-together-64-300-float32")
