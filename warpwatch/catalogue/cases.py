@@ -375,7 +375,8 @@ def _pointer(value: Any, least: float) -> Any:
     """Return an address that a function was given, and None, as the pointer that kernels take."""
     if value is None:
         return np.uint64(0)
-    return np.uint64(value) if type(value) is int and value >= least else value
+    is_address = isinstance(value, int | np.int64 | np.uint64) and not isinstance(value, bool) and int(value) >= least
+    return np.uint64(value) if is_address else value
 
 
 @functools.lru_cache(maxsize=8)

@@ -546,6 +546,8 @@ def _counts(case: Case, given: Any) -> Checks:
 
 def _launches(family: Family, variant: Variant) -> Checks:
     """Check the steps of a variant that has several launches."""
+    own = not (variant.launches and variant.cooperative)
+    yield own, "are steps, and cooperative=True is the variant's: give it to each ww.Step that needs it"
     for step in variant.launches:
         yield isinstance(step, Step), f"holds {step!r}, which is not a Step: give ww.Step for each launch"
     for i, step in enumerate(variant.launches):
