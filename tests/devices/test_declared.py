@@ -177,13 +177,14 @@ def test_how_steps_are_launched_is_a_part_of_the_work() -> None:
     for case, changes, words in (
         (together, {"cooperative": False}, "cooperative True -> none"),
         (streams, {"launches": (*halves, replace(last, after=()))}, "launch 3: after (0, 1) -> none"),
-        (streams, {"launches": (*halves, replace(last, stream=""))}, "launch 3: stream third -> none"),
+        (streams, {"launches": (*halves, replace(last, stream=""))}, "launch 3: stream 2 -> none"),
     ):
         other = own_identity(changed(case, **changes))
         assert words in difference(own_identity(case), other).words
-    assert [each.launch for each in other_kernel_of(ROOT, described(streams)).steps] == [
-        s.launch for s in streams.steps
-    ]
+    steps = [(step.launch.after, step.launch.stream) for step in other_kernel_of(ROOT, described(streams)).steps]
+    assert steps == [((), ""), ((), "1"), ((0, 1), "2")]
+    renamed = changed(streams, launches=(*halves, replace(last, stream="other")))
+    assert own_identity(renamed).steps == own_identity(streams).steps
 
 
 def described(case: Case) -> DeclaredCase:

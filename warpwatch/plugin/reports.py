@@ -71,7 +71,8 @@ MOST = 2**14  # characters of a message that are recorded
 OF_KERNEL = "of_kernel"  # attribute of a report, which xdist hands on
 ATTRIBUTE = "warpwatch"  # attribute of a report: what is known in the process that ran the test
 REPORT_BYTES = 2**16  # of a record or a file of faults, for which there must be space
-ACCEPTED, NOT_NEEDED = "accepted", "accepted and not found"  # properties of a test: findings, with their reasons
+# Properties of a test: findings, with their reasons.
+ACCEPTED, NOT_NEEDED, REFUSED = "accepted", "accepted and not found", "not accepted"
 REMARKS = (LEFT_OUT, REMARK, ACCEPTED)  # properties of a test that are remarks on its case
 KNOWN = (WrongResult, DeviceError, CompileError)
 Parameter = Case | Build | Problem | None
@@ -211,7 +212,9 @@ def accepted(item: pytest.Item) -> list[tuple[str, object]]:
     """Return properties of a test: the findings that are accepted of its kernel, and whether there were such ones."""
     build, worker = build_of(item), item.config.stash[WORKER]
     known = accepted_of(build) if build and (LAUNCHED, "yes") in item.user_properties else ()
-    if not known or worker.settings.untrusted:
+    if worker.settings.untrusted:
+        return [(REFUSED, str(each)) for each in known]
+    if not known:
         return []
     try:
         keys = worker.call(accepted_findings)
@@ -226,7 +229,9 @@ def _of_accepted(tested: Iterable[pytest.TestReport]) -> list[str]:
     tests = Counter(str(text) for name, text in named if name == ACCEPTED)
     unused = dict.fromkeys(str(text) for name, text in named if name == NOT_NEEDED and text not in tests)
     lines = [f"accepted: {text} ({count} test{'s' if count > 1 else ''})" for text, count in tests.most_common()]
-    return [*lines, *(f"accepted, and found by no test of this run: {text}" for text in unused)]
+    refused = dict.fromkeys(text for name, text in named if name == REFUSED)
+    lines += [f"accepted, and found by no test of this run: {text}" for text in unused]
+    return [*lines, *(f"untrusted: not accepted, whatever its code says: {text}" for text in refused)]
 
 
 def _kernel(parameter: Parameter) -> str:

@@ -44,7 +44,7 @@ ENGINE = {
     "initial_values": ("catalogue.cases",),
 }
 FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to tell offsets
-FIELDS = ("cooperative", "stream", "after")  # of a launch; an older engine has none of them
+FIELDS = ("cooperative", "after")  # of a launch; an older engine has none of them
 MOST_BYTES = 2**26  # the largest file that the revision's code may write; 900 cases take 1 MB
 
 
@@ -127,6 +127,7 @@ def described_steps(case: Any) -> list[dict[str, Any]]:
     else:
         at = {name: FIRST + i * SPACING for i, name in enumerate(arrays)}
         launches = [(s.entry, s.launch, case.arguments(s, at), names_of(case, s, arrays)) for s in case.steps]
+    streams = list(dict.fromkeys(["", *(getattr(launch, "stream", "") for _, launch, _, _ in launches)]))
     return [
         {
             "entry": entry,
@@ -135,6 +136,7 @@ def described_steps(case: Any) -> list[dict[str, Any]]:
             "shared_bytes": launch.shared_bytes,
             "cluster": list(launch.cluster),
             **{name: value for name in FIELDS if (value := getattr(launch, name, None))},
+            **({"stream": str(streams.index(launch.stream))} if getattr(launch, "stream", "") else {}),
             "arguments": [described(value, arrays) for value in values],
             "names": names,
         }

@@ -38,6 +38,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\0\n]+)[">].*$', re
 COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 EXTERN_C = re.compile(r'\bextern\s+"C"\s*\{')
 GLOBAL = r"\b(?:using|class|struct|enum|auto|int|unsigned|size_t)\s+%s\b|\btypedef\b[^;]*\b%s\s*;"
+DEEPEST = 100  # brackets within brackets
 INNER = re.compile(r"\{[^{}]*\}|\([^(){};]*\)|<[^<>{};]*>")  # what is in brackets
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
@@ -94,9 +95,11 @@ def _is_global(name: str, text: str) -> bool:
     text = COMMENTS.sub(" ", text)
     if re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", text, re.MULTILINE):
         return True
-    text, found = EXTERN_C.sub(" ", text), 1
-    while found:
+    text = EXTERN_C.sub(" ", text)
+    for _ in range(DEEPEST):
         text, found = INNER.subn(" ; ", text)
+        if not found:
+            break
     return bool(re.search(GLOBAL % (name, name), text))
 
 
