@@ -168,7 +168,10 @@ class Energy(Observer):
             return "it runs on the host"
         if case.family.prints:
             return "its launches print"
-        if any(array.role is Role.IN_OUT for array in case.arrays):
+        begins = (
+            array.role is Role.SCRATCH and array.initial is not None for array in case.arrays
+        )  # such as a counter
+        if any(begins) or any(array.role is Role.IN_OUT for array in case.arrays):
             return "a launch changes what the next one begins with"
         return ""
 
