@@ -70,7 +70,7 @@ SCALE = ww.Family(
             source="scale.cu",
             scratch=lambda n: {"parts": ww.Scratch(parts(n), "float32")},
             launches=(
-                ww.Step("scale_sum", grid=parts, block=BLOCK, shared_bytes=4 * BLOCK, arguments="parts x n"),
+                ww.Step("scale_sum", grid=parts, block=BLOCK, shared_bytes=f"4*{BLOCK}", arguments="parts x n"),
                 ww.Step("scale_by", grid=parts, block=BLOCK, arguments="y total parts parts.size x n:int64 eps"),
             ),
         ),

@@ -275,6 +275,11 @@ class Case:
             return parts  # type: ignore[no-any-return]
         return tuple(whole(part, self._numbers) if isinstance(part, str) else part for part in parts)
 
+    def count(self, given: Any) -> int:
+        """Return a whole number as a field gives it: as such, as a text such as "4*BLOCK_X", or as what it returns."""
+        value = self.value(given)
+        return whole(value, self._numbers) if isinstance(value, str) else value
+
     @property
     def _numbers(self) -> dict[str, float]:
         """The numbers that texts may name: sizes, scalars, elements of arrays, and macros that are whole numbers."""
@@ -286,7 +291,7 @@ class Case:
         """Return the launch that a step or a variant declares."""
         threads = block or self.counts(getattr(step, "block", ())) or self.build.block
         grid, cluster = three(self.counts(step.grid)), three(self.counts(step.cluster))
-        return Launch(grid, three(threads), self.value(step.shared_bytes), cluster, step.cooperative)
+        return Launch(grid, three(threads), self.count(step.shared_bytes), cluster, step.cooperative)
 
     def _launch(self) -> Launch:
         """Return the launch that is declared, or one with enough blocks for every element of the result."""
@@ -296,7 +301,7 @@ class Case:
         if self.variant.grid:
             return self._declared(self.variant, threads)
         (bx, by), (tx, ty) = self.tile, threads or self.build.block_xy
-        shared = self.value(self.variant.shared_bytes)
+        shared = self.count(self.variant.shared_bytes)
         if not self.results:
             return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
         blocks_x, blocks_y = self._tiles

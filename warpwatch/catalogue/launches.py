@@ -97,7 +97,7 @@ class Step:
     _: KW_ONLY
     grid: WrittenSizes | Callable[..., WrittenSizes]
     block: WrittenSizes | Callable[..., WrittenSizes] = ()
-    shared_bytes: int | Callable[..., int] = 0
+    shared_bytes: int | str | Callable[..., int | str] = 0
     cluster: WrittenSizes | Callable[..., WrittenSizes] = 1
     arguments: str | Callable[..., tuple[object, ...]] = ""
     cooperative: bool = False

@@ -477,7 +477,7 @@ def _pair(field: str, case: Case) -> Checks:
 
 
 def _bytes(case: Case, given: Any) -> Checks:
-    size = case.value(given)
+    size = case.count(given)
     yield _is_count(size, 0), f"of {case.id} is {size!r}: give a whole number of bytes"
 
 

@@ -110,7 +110,8 @@ class Variant:
     - ``dtypes``: the element types, where they are not the family's;
     - ``x``, ``y``: the axis of the result that blockIdx.x and blockIdx.y run along (y: None where there is none). The
       grid and the owner of an element follow from them;
-    - ``grid``: a number, sizes or -> sizes, where the grid does not follow from the tile; ``blocks`` helps;
+    - ``grid``: a number, sizes, a text such as "ceil(n/BLOCK_X) rows", or -> any of these, where the
+      grid does not follow from the tile; ``blocks`` helps;
     - ``cluster``: blocks of a thread block cluster, in the same ways;
     - ``cooperative``: all blocks run at the same time (cuLaunchCooperativeKernel), so that they may synchronise;
     - ``launches``: several steps that are timed together;
@@ -127,7 +128,7 @@ class Variant:
     - ``arguments``: the kernel's arguments as text (warpwatch/catalogue/argument_words.py), or a function that takes
       ``at`` (array -> address) and returns NumPy scalars. One that takes ``padding`` too works on rows with so many
       elements between them. Empty: every array, then the sizes as int;
-    - ``shared_bytes``: a number or -> dynamic shared memory of a block in bytes;
+    - ``shared_bytes``: a number, a text such as "4*BLOCK_X", or -> dynamic shared memory of a block in bytes;
     - ``symbols``: name of a __constant__ or __device__ variable -> the input that is copied there. A variable may be
       larger; a smaller one is refused, unless the kernel is given a pointer to the input too;
     - ``fallback``: -> in words, a slower branch that the kernel takes, or an empty text. Saved runs and tables repeat
@@ -163,7 +164,7 @@ class Variant:
     cooperative: bool = False
     launches: tuple[Step, ...] = ()
     arguments: str | Callable[..., tuple[Any, ...]] = ""
-    shared_bytes: int | Callable[..., int] = 0
+    shared_bytes: int | str | Callable[..., int | str] = 0
     owner: Callable[..., Owner] | None = None
     order: Callable[..., int] | None = None
     tile_of: Callable[..., tuple[int, int]] | None = None
