@@ -8,4 +8,4 @@ from warpwatch.catalogue.project import load_project
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = load_project(ROOT, "kernels")
-BASELINES = PROJECT.baselines
+EARLIER = ROOT / "bench" / "recordings" / "tuning" / "baselines"  # baselines of November 2026, before fresh work

@@ -52,7 +52,7 @@ def describe(
     if outcome.figure is None:
         return False, "no figure: " + _first(cheat, outcome.message)
     share = outcome.figure / work if work else 0.0
-    may_work = cheat.may_work or judged_apart or (cheat.on_gpu and not on_gpu)
+    may_work = cheat.may_work or judged_apart or (cheat.may_work_on_gpu if on_gpu else cheat.on_gpu)
     gained = share < (GAIN_ON_GPU if on_gpu else GAIN) or not may_work
     return gained, f"{'GOT' if gained else 'did the work:'} {outcome.figure * 1e6:.1f} µs, {share:.2f} of the work's"
 

@@ -5,7 +5,7 @@ the commit, and of each case its samples in seconds, its facts, its verdict and 
 
 Examples
 --------
->>> run = read_run(Path("bench/baselines/nvidia-h200/0034_h200.json.xz"))
+>>> run = read_run(Path("bench/recordings/tuning/baselines/nvidia-h200/0034_h200.json.xz"))
 >>> median(run.cases["hello-hello-5x5-4-none"].samples)
 4.816e-05
 """

@@ -43,6 +43,7 @@ class Cheat:
     ``says``: one of these stands in the message that refuses it. ``on_gpu``: why only a GPU shows it; empty where the
     software device does. ``untrusted``: it changes the process that judges it, so that only another one refuses it.
     ``may_work``: the engine may take its advantage away, so that it gets a figure, which is that of the whole work.
+    ``may_work_on_gpu``: the same where a GPU runs it, which keeps no shared memory from launch to launch.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Cheat:
     on_gpu: str = ""
     untrusted: bool = False
     may_work: bool = False
+    may_work_on_gpu: bool = False
 
     def __str__(self) -> str:
         return f"{self.family}-{self.name}"
@@ -84,7 +86,7 @@ KERNELS = (
     Cheat("last_result", STALE),
     Cheat("behind_the_end", (OUT_OF_BOUNDS, *KEPT)),
     Cheat("in_scratch", (UNSET, *KEPT)),
-    Cheat("in_shared", (UNSET, *KEPT)),
+    Cheat("in_shared", (UNSET, *KEPT), may_work_on_gpu=True),
     Cheat("some_rows", (WRONG,)),
     Cheat("fewer_terms", (WRONG,)),
     Cheat("zeros", (WRONG,)),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernels import FAMILIES
-from tests.project import BASELINES
+from tests.project import PROJECT
 from tests.report.test_ladder import CASES, committed
 from warpwatch.catalogue.cases import find_case
 from warpwatch.cli.picture import pictures, shares, spread
@@ -47,7 +47,7 @@ def test_a_gpu_may_have_any_name(tmp_path: Path) -> None:
 def test_every_family_of_the_readme_is_drawn(tmp_path: Path) -> None:
     runs = committed()
     made, times = pictures(runs, FAMILIES, tmp_path), medians(runs)
-    kept = {path.name for path in (BASELINES / "nvidia-h200").glob("*.svg")}
+    kept = {path.name for path in (PROJECT.baselines / "nvidia-h200").glob("*.svg")}
     assert {path.name for path in made} == kept
     for path in made:
         text = path.read_text()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.project import BASELINES
+from tests.project import EARLIER
 from tools import histories
 from tools.histories import Kernels, history, rate, recorded
 from warpwatch.compare.history import Step
@@ -22,7 +22,7 @@ def test_intervals() -> None:
 
 @pytest.mark.slow
 def test_a_planted_step_is_counted_as_found_and_another_one_as_false(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels = Kernels.of(read_runs(BASELINES / "nvidia-h100-80gb-hbm3"))
+    kernels = Kernels.of(read_runs(EARLIER / "nvidia-h100-80gb-hbm3"))
     kernels = replace(kernels, names=sorted(kernels.names, key=lambda name: -kernels.recording.logs[name])[:60])
     counted = history(kernels, quiet, np.random.default_rng(1), step=0.02, share=0.2)
     assert (counted.planted, counted.soon, counted.later) == (12, 12, 12)

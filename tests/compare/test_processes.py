@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import PROJECT, ROOT
+from tests.project import EARLIER, ROOT
 from tests.runs.identities import known
 from warpwatch.compare.doubts import PRINTS
 from warpwatch.compare.reference import on_gpu
@@ -243,9 +243,9 @@ def test_unchanged_work_whose_time_does_not_settle_is_identical(case: Case, verd
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("gpu", "runs"), [("nvidia-h200", 20), ("nvidia-h100-80gb-hbm3", 6)])
-def test_on_gpus_that_the_committed_baseline_lacks_no_unchanged_case_is_unsure(gpu: str, runs: int) -> None:
+def test_on_gpus_that_an_earlier_baseline_lacks_no_unchanged_case_is_unsure(gpu: str, runs: int) -> None:
     """Recorded runs of whole lists, one process each."""
-    baseline = read_runs(PROJECT.baselines / gpu)
+    baseline = read_runs(EARLIER / gpu)
     there = {run.gpu_uuid for run in baseline}
     alone = [run for run in read_runs(ROOT / "bench" / "recordings" / "tuning" / gpu) if not run.against]
     parts = [part for run in alone for part in by_gpu(run)]

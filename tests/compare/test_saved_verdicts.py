@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.project import BASELINES, ROOT
+from tests.project import EARLIER, ROOT
 from warpwatch.compare.saved_verdicts import against_baseline, side_by_side, verdicts_of
 from warpwatch.runs.record import CaseRecord, RunRecord, Sides, read_run, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
@@ -19,7 +19,7 @@ UNSTEADY = "matmul-rowstrip-64x1-2048x2048x2048-float64"  # its floor is above 2
 
 @pytest.fixture(scope="module")
 def baseline() -> list[RunRecord]:
-    return read_runs(BASELINES / "nvidia-h200")
+    return read_runs(EARLIER / "nvidia-h200")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_an_older_run_keeps_its_words_and_figures_only_where_they_agree(
 @pytest.mark.slow
 def test_each_gpu_of_a_run_decides_about_its_own_cases() -> None:
     two = read_run(ROOT / "bench/recordings/tuning/nvidia-h100-80gb-hbm3/0001_two-gpus.json.xz")
-    found = against_baseline(two, read_runs(BASELINES / "nvidia-h100-80gb-hbm3"))
+    found = against_baseline(two, read_runs(EARLIER / "nvidia-h100-80gb-hbm3"))
     recorded = {name: timed.facts.verdict for name, timed in two.cases.items() if timed.facts.verdict}
     excused = {Verdict.IDENTICAL: "unsure"}  # as unchanged work was called then that this GPU took longer for
     now = {name: excused.get(each.verdict, str(each.verdict)) for name, each in found.decisions.items()}

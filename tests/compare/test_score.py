@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.project import BASELINES, ROOT
+from tests.project import EARLIER, ROOT
 from tools import other_rules as rules
 from tools.counts import interval, margin, share
 from tools.frontier import (
@@ -40,9 +40,9 @@ from warpwatch.runs.files import run_files
 from warpwatch.runs.record import BadRun, RunRecord, read_run, read_runs
 from warpwatch.verdict import rule
 
-H200 = BASELINES / "nvidia-h200"
-RECORDINGS = BASELINES.parent / "recordings" / "tuning" / "nvidia-h200"
-HELD_OUT = BASELINES.parent / "recordings" / "scoring" / "nvidia-h200-2026-11-26"
+H200 = EARLIER / "nvidia-h200"
+RECORDINGS = EARLIER.parent / "nvidia-h200"
+HELD_OUT = EARLIER.parent.parent / "scoring" / "nvidia-h200-2026-11-26"
 RNG = np.random.default_rng(9)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kernels import FAMILIES
-from tests.project import BASELINES, ROOT
+from tests.project import EARLIER, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.ladder import same_work, share, tables
@@ -21,7 +21,7 @@ TILED = find_case(FAMILIES, "matmul-tiled-16x16-4096x4096x4096-float32")
 @functools.cache
 def committed() -> list[RunRecord]:
     """Return the runs of the H200's baseline."""
-    return read_runs(BASELINES / "nvidia-h200")
+    return read_runs(EARLIER / "nvidia-h200")
 
 
 def test_a_share_is_a_ratio_of_times_on_the_same_shape() -> None:

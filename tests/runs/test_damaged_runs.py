@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernels import FAMILIES
-from tests.project import BASELINES, PROJECT
+from tests.project import EARLIER, PROJECT
 from tools import recording, replay
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
@@ -59,8 +59,8 @@ from warpwatch.timing.nvml import Clock
 from warpwatch.verdict.rule import Decision, Verdict
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "150"))
-H200 = BASELINES / "nvidia-h200"
-RECORDINGS = BASELINES.parent / "recordings" / "tuning" / "nvidia-h200"
+H200 = EARLIER / "nvidia-h200"
+RECORDINGS = EARLIER.parent / "nvidia-h200"
 # What stands where the file gets something that Python would not write.
 DEEP, DEPTH = "a list 200,000 deep", 200_000
 LONG = "a number of 5,000 digits"
@@ -109,7 +109,7 @@ def about() -> dict[str, Any]:
 @functools.cache
 def whole_check() -> dict[str, Any]:
     """A real self-check with few cases."""
-    document: dict[str, Any] = json.loads((BASELINES / "nvidia-h200.self-check.json").read_bytes())
+    document: dict[str, Any] = json.loads((PROJECT.baselines / "nvidia-h200.self-check.json").read_bytes())
     return document | {"cases": dict(list(document["cases"].items())[::60])}
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.project import BASELINES, ROOT
+from tests.project import EARLIER, ROOT
 from warpwatch.runs.faults import Fault, Place
 from warpwatch.runs.files import compact_json, run_files
 from warpwatch.runs.record import (
@@ -50,7 +50,7 @@ def untyped(document: Mapping[str, Any]) -> Iterator[str]:
 @pytest.mark.once
 @pytest.mark.parametrize("folder", ["nvidia-h200", "nvidia-h100-80gb-hbm3"])
 def test_all_that_committed_runs_hold_has_a_type(folder: str) -> None:
-    paths = [*run_files(BASELINES / folder), *run_files(ROOT / "bench" / "recordings" / "tuning" / folder)]
+    paths = [*run_files(EARLIER / folder), *run_files(ROOT / "bench" / "recordings" / "tuning" / folder)]
     assert paths
     for path in paths:
         document = read_document(path)
@@ -77,7 +77,7 @@ def test_what_is_recorded_is_read_as_it_was(tmp_path: Path) -> None:
 
 
 def test_verdicts_of_runs_that_recorded_no_decisions_are_read() -> None:
-    run = read_run(run_files(BASELINES / "nvidia-h200")[-1])
+    run = read_run(run_files(EARLIER / "nvidia-h200")[-1])
     assert run.version == 0
     assert {each.verdict for each in run.decisions.values()} <= set(Verdict)
     assert all(math.isnan(each.ratio) for each in run.decisions.values())

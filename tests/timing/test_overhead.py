@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from kernels import FAMILIES
-from tests.project import BASELINES
+from tests.project import EARLIER
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.kernel import Kernel
@@ -71,7 +71,7 @@ def test_a_saved_share_is_the_kernels() -> None:
 
 @pytest.mark.slow
 def test_tables_show_times_as_they_were_read_and_rates_of_the_kernels() -> None:
-    run = read_runs(BASELINES / "nvidia-h200")[-1]
+    run = read_runs(EARLIER / "nvidia-h200")[-1]
     assert kernel_times([run]) == medians([run])  # a run of before the overhead was recorded
     later = replace(
         run, cases={name: replace(t, facts=replace(t.facts, overhead=1e-3)) for name, t in run.cases.items()}

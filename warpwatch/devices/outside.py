@@ -124,16 +124,26 @@ class CallWatch:
             return self._time(in_order((begin, partial(time.sleep, EARLY_SECONDS))), watched=False)
 
         if self.aftermath:
-            self.aftermath.forget()
-            for _ in range(IN_A_ROW):
-                restore()
-                with suppress(WrongResult):  # which the fault repeats
-                    # On a held stream: otherwise a short call ends before the host has queued the second event.
-                    if self._time(start) is not None:
-                        break
-            if fault := self.aftermath.fault or early_work(sample, start, self._stream, self._slack):
+            # Also where no stream may begin earlier: else work on another one can be done while this one is held.
+            for begin in (start, holding(start, self._stream)):
+                if fault := self._late_work(self.aftermath, begin, restore):
+                    return fault
+            if fault := early_work(sample, start, self._stream, self._slack):
                 return fault
         return thread_fault(launch, self._threads)
+
+    def _late_work(self, aftermath: Aftermath, start: Callable[[], None], restore: Callable[[], None]) -> str:
+        """Say how work goes on after samples; empty where it does not.
+
+        On a held stream: otherwise a short call ends before the host has queued the second event.
+        """
+        aftermath.forget()
+        for _ in range(IN_A_ROW):
+            restore()
+            with suppress(WrongResult):  # which the fault repeats
+                if self._time(start) is not None:
+                    break
+        return aftermath.fault
 
     def _learn_aftermath(self, launch_nothing: Callable[[], None]) -> Aftermath:
         """Return what finds work of a call that goes on after a sample."""

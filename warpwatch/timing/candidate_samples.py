@@ -46,13 +46,17 @@ MEMORY_SHARE = 0.8  # of the free memory, which sets of arrays take at most
 PASSES, SAMPLE_SECONDS = 5, 0.02  # of a sample: more passes where they are short
 PILOT = 5  # samples that show whether there is a figure
 # So many launches are proved against the reference at least, chosen at random; more as long as that takes no longer.
-# With half of the launches wrong, one in 2^12 such calls is not found.
+# With half of the launches wrong, one in 2^12 such calls is not found; where a proof takes LONG_PROOF seconds, as of
+# arrays of a gigabyte, half as many are proved, and one in 2^6 is not.
 FEWEST_PROVED, PROOF_SECONDS, SAMPLES = 12, 1.0, 30  # of a case's samples, about so many
+LONG_PROOF = 0.5
 EMPTY_ROUNDS = 11
+CHECKED_BYTES = 2**24  # of the inputs, above which some rows of the result are enough after a whole one
 PIECE_BYTES = 8192  # of a large result, which are looked at first
 LONG = 5e-3  # seconds of a launch from which on a few show its time
-# A launch alone takes longer than one more beside others, by what the host does first. Launches of a go that overlap
-# are told apart from that where one alone takes OVERLAP times as long, and LATENCY seconds besides.
+# A launch alone takes longer than one more beside others, by what the host does first, and by the GPU's change from one
+# process to the other. Launches of a go that overlap are told apart from that where one alone takes OVERLAP times as
+# long, and besides what a first launch has taken that was to be trusted, and LATENCY seconds.
 OVERLAP, LATENCY = 2.0, 1e-4
 
 
@@ -193,7 +197,7 @@ class CandidateSamples:
                 f"a launch takes {1e6 * figure:.1f} µs, shorter than the host's launch of an empty kernel "
                 f"({1e6 * shortest:.1f} µs): time a larger shape, or without --untrusted"
             )
-        elif alone > OVERLAP * most + LATENCY:
+        elif alone > OVERLAP * most + self._candidates.first_seconds + LATENCY:
             why = (
                 f"a launch alone takes {1e6 * alone:.1f} µs and each one more {1e6 * figure:.1f}, as if they "
                 "overlapped: queue on `stream` alone"
@@ -309,15 +313,16 @@ class CandidateSamples:
                 "\n".join(explain(case, name, mismatch, command, notes=notes) for name, mismatch in wrong.items())
             )
         self._proved += 1
-        affordable = PROOF_SECONDS / max(time.perf_counter() - begin, 1e-6)
-        self._share = min(1.0, max(FEWEST_PROVED, affordable) / (SAMPLES * sum(self._counts)))
+        seconds = time.perf_counter() - begin
+        fewest = FEWEST_PROVED / 2 if seconds > LONG_PROOF else FEWEST_PROVED
+        self._share = min(1.0, max(fewest, PROOF_SECONDS / max(seconds, 1e-6)) / (SAMPLES * sum(self._counts)))
 
     def _rows(self) -> Array | None:
-        """Choose the rows of a large result that are compared, others each time; None for all of a small one."""
-        usual = compared_rows(self.case)
-        if usual is None:
+        """Choose the rows that are compared, others each time; None for all of small ones, and in the first proof."""
+        rows = compared_rows(self.case, CHECKED_BYTES if self._proved else None)
+        if rows is None:
             return None
-        return np.sort(np.array(self._rng.sample(range(self.case.results[0].shape[0]), len(usual))))
+        return np.sort(np.array(self._rng.sample(range(self.case.results[0].shape[0]), len(rows))))
 
     def _check_damage(self, sets: Sequence[Set]) -> None:
         """Raise WrongResult where a call wrote into its inputs, or beside its arrays."""

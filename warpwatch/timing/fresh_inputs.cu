@@ -8,14 +8,15 @@ __device__ unsigned long long mixed(unsigned long long x) // the finaliser of sp
     return x ^ (x >> 31);
 }
 
-// Fills ``bytes`` of an array: each piece is one of either draw. ``seed`` decides which. fresh_inputs.py does the same.
-extern "C" __global__ void choose(
-    unsigned char* to, const unsigned char* one, const unsigned char* other, size_t bytes, unsigned long long seed)
+// Fills ``bytes`` of an array: each piece is one of either draw, ``drawn`` bytes. ``seed`` decides which.
+extern "C" __global__ void choose(unsigned char* to, const unsigned char* one, const unsigned char* other, size_t bytes,
+    size_t drawn, unsigned long long seed)
 {
     const size_t whole = bytes / PIECE, pieces = (bytes + PIECE - 1) / PIECE, step = gridDim.x * size_t(blockDim.x);
+    const size_t there = drawn / PIECE;
     for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < pieces; i += step) {
         const unsigned long long chosen = mixed(seed + 0x9e3779b97f4a7c15ull * (i + 1));
-        const unsigned char* const from = (chosen & 1 ? other : one) + (whole ? (chosen >> 1) % whole * PIECE : 0);
+        const unsigned char* const from = (chosen & 1 ? other : one) + (there ? (chosen >> 1) % there * PIECE : 0);
         if (i < whole)
             for (int part = 0; part < PIECE / 16; ++part)
                 reinterpret_cast<uint4*>(to + i * PIECE)[part] = reinterpret_cast<const uint4*>(from)[part];

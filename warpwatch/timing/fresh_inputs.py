@@ -1,22 +1,26 @@
 """Inputs that differ in every launch, for calls that are not trusted: no result can be kept by the value of its inputs.
 
-Small inputs, and those of a family's own ``draw``, are drawn anew for each launch. Of large ones, which take longer to
-draw than to use, two draws lie in the GPU's memory. New inputs are put together of pieces of 32 bytes, each from a
-place in either draw that a secret seed chooses: as random as before, and different in nearly every place. How often
-each piece is there differs too, so that sums of earlier inputs are of no use.
+Small inputs, and those of a family's own ``draw``, are drawn anew for each launch. For large ones, which take longer to
+draw than to use, two draws of at most BASE_ELEMENTS elements lie in the GPU's memory. New inputs are put together of
+pieces of 32 bytes, each from a place in either draw that a secret seed chooses: as random as before, and different in
+nearly every place. How often each piece is there differs too, so that sums of earlier inputs are of no use. For the
+reference they are made once more, in memory that no other process has.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.arrays import Array, CaseArray
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.declaration import seeds
+from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.inputs import usual
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
@@ -25,7 +29,7 @@ from warpwatch.devices.machine import Function, GuardedArray, NoFigure
 from warpwatch.devices.references import drawn
 
 PIECE = 32  # bytes, as in fresh_inputs.cu
-STEP = 0x9E3779B97F4A7C15  # between the numbers that are mixed
+BASE_ELEMENTS = 2**22
 WHOLE = Launch((1024, 1, 1), (256, 1, 1))
 DRAWN_BYTES = 2**20  # of all inputs: more are put together on the GPU
 TRIES = 8  # draws until one has the case's shapes
@@ -46,24 +50,13 @@ def _loaded(device: Device) -> Function:
     return device.load(image.path, "choose")
 
 
-def _chosen(draws: Sequence[Array], seed: int) -> Array:
-    """Return the array that fresh_inputs.cu makes of two draws."""
-    one = draws[0]
-    pieces, whole = -(-one.nbytes // PIECE), one.nbytes // PIECE
-    x = np.uint64(seed) + np.uint64(STEP) * np.arange(1, pieces + 1, dtype=np.uint64)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    places = ((x >> np.uint64(1)) % np.uint64(max(1, whole))).astype(np.int64)
-    is_other = (x & np.uint64(1)).astype(bool)
-    rows = []
-    for draw in draws:
-        flat = np.ascontiguousarray(draw).reshape(-1).view(np.uint8)
-        rows.append(np.resize(flat, PIECE * max(1, whole)).reshape(-1, PIECE))
-    made = rows[0][places]
-    made[is_other] = rows[1][places[is_other]]
-    joined: Array = made.reshape(-1)[: one.nbytes].view(one.dtype).reshape(one.shape)
-    return joined
+def _draw(case: Case, seed: int) -> dict[str, Array]:
+    """Draw of each input what pieces are taken from: as many elements as it has, or BASE_ELEMENTS."""
+    draws = {}
+    for array, stream in zip(case.inputs, seeds(seed, case.shape).spawn(len(case.inputs)), strict=True):
+        draws[array.name] = np.empty(min(array.size, BASE_ELEMENTS), numpy_type(array.dtype))
+        usual(np.random.default_rng(stream), draws[array.name], array)
+    return draws
 
 
 class FreshInputs:
@@ -72,15 +65,13 @@ class FreshInputs:
     def __init__(self, device: Device, case: Case, rng: SecretRandom) -> None:
         """Draw what inputs are made of. Raises DeviceError, BadCase or NoFigure."""
         self._device, self._case, self._rng = device, case, rng
-        self._draws: list[Mapping[str, Array]] = []
         self._sources: list[dict[str, GuardedArray]] = []
         if not case.inputs:
             raise NoFigure(f"{case.id}: without inputs, a result of an earlier launch cannot be told from a new one")
         if not case.family.draw and sum(array.nbytes for array in case.inputs) > DRAWN_BYTES:
-            self._draws = [self._drawn(self._rng.getrandbits(SEED_BITS)) for _ in range(2)]
-            for draw in self._draws:
+            for _ in range(2):
                 self._sources.append({})
-                for name, values in draw.items():
+                for name, values in _draw(case, self._rng.getrandbits(SEED_BITS)).items():
                     array = GuardedArray(device, name, values.shape, str(values.dtype), operand=True, filled=False)
                     self._sources[-1][name] = array
                     array.set(values)
@@ -94,16 +85,29 @@ class FreshInputs:
             return recipe
         chosen = {name: self._rng.getrandbits(SEED_BITS) for name in self._sources[0]}
         for name, seed in chosen.items():
-            one, other = (source[name] for source in self._sources)
-            addresses = (np.uint64(each) for each in (arrays[name].address, one.address, other.address))
-            self._device.launcher(_loaded(self._device), WHOLE, (*addresses, np.uint64(one.nbytes), np.uint64(seed)))()
+            self._choose(arrays[name], seed)
         return Recipe(chosen=chosen)
+
+    def _choose(self, array: GuardedArray, seed: int) -> None:
+        """Put an array together of pieces of both draws."""
+        one, other = (source[array.name] for source in self._sources)
+        numbers = (array.address, one.address, other.address, array.nbytes, one.nbytes, seed)
+        self._device.launcher(_loaded(self._device), WHOLE, tuple(map(np.uint64, numbers)))()
 
     def host(self, recipe: Recipe) -> Mapping[str, Array]:
         """Return the inputs of a recipe in the host's memory."""
         if recipe.chosen is None:
             return self._drawn(recipe.seed)
-        return {name: _chosen([draw[name] for draw in self._draws], seed) for name, seed in recipe.chosen.items()}
+        return {array.name: self._read(array, recipe.chosen[array.name]) for array in self._case.inputs}
+
+    def _read(self, array: CaseArray, seed: int) -> Array:
+        """Return an input of a large recipe."""
+        own = GuardedArray(self._device, array.name, array.shape, array.dtype, filled=False)
+        try:
+            self._choose(own, seed)
+            return own.read()
+        finally:
+            own.free()
 
     def free(self) -> None:
         """Give the memory of the GPU back."""

@@ -156,13 +156,14 @@ def _rows_seed() -> int:
     return secrets.randbits(64)
 
 
-def compared_rows(case: Case) -> Array | None:
+def compared_rows(case: Case, most_bytes: int | None = None) -> Array | None:
     """Choose the rows that are compared: some of a single large result, whose reference can compute them alone.
 
-    None means all of them.
+    ``most_bytes``: of inputs from which on a small result has rows too. None means all of them.
     """
     in_parts = named_arguments.takes(case.family.reference, "part")
-    if len(case.results) != 1 or case.results[0].size <= WHOLE_ELEMENTS or not in_parts:
+    is_large = most_bytes is not None and sum(array.nbytes for array in case.inputs) > most_bytes
+    if len(case.results) != 1 or not in_parts or not (is_large or case.results[0].size > WHOLE_ELEMENTS):
         return None
     height = case.results[0].shape[0]
     if height <= SAMPLED_ROWS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ import numpy as np
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices import driver_calls
+from warpwatch.devices.digest import digests
 from warpwatch.devices.foreign import candidate_process
 from warpwatch.devices.foreign.confinement import Confined
 from warpwatch.devices.foreign.conversation import Answer, Conversation
@@ -78,7 +80,9 @@ class Candidates:
         self._variant: object = None  # whose calls the process has imported
         self._has_memory = False
         self._is_paused = False
-        self.idle_seconds = 0.0  # of a go without a launch, before the process has imported what is not trusted
+        self._word = (0, 0)  # of this process's memory: address and bytes
+        # Before the process has imported what is not trusted: of a go without a launch, and what a first launch takes.
+        self.idle_seconds = self.first_seconds = 0.0
         self._mirrors: list[Mirror] = []
         self._allocated: set[int] = set()
         self._random = SecretRandom()
@@ -187,12 +191,24 @@ class Candidates:
             cure = "which nvidia-smi -c DEFAULT allows where the compute mode is exclusive"
             raise DeviceError(f"{error}: {CLOSED}, {cure}") from None
         self.idle_seconds = statistics.median(self._idle_go() for _ in range(IDLE_GOES))
+        self._word = self._word if self._word[1] else (self._device.allocate(4), 4)
+        empty, filled = (statistics.median(self._fill(count) for _ in range(IDLE_GOES)) for count in (0, 1))
+        self.first_seconds = max(0.0, filled - empty)
         self._ask(PREPARE_SECONDS, "load")
         self._variant = key
 
     def _idle_go(self) -> float:
         self.pause()
         return self.go(0)
+
+    def _fill(self, count: int) -> float:
+        """Let the process fill so many words; return the seconds until this one's own next work is done."""
+        self.pause()
+        self._device.finish()
+        begin = time.perf_counter()
+        self._ask(GO_SECONDS, "fill", count)
+        digests(self._device, [self._word])
+        return time.perf_counter() - begin
 
     def _ask(self, limit: float, name: str, *arguments: object) -> None:
         self._resume()

@@ -35,6 +35,7 @@ class Calls:
         self._device: Device | None = None
         self._project: Project | None = None
         self._inside: Inside | None = None
+        self._word = 0  # address of this process's memory
         self._opened: list[int] = []  # addresses of memory of the worker process
         self._sets: list[dict[str, int]] = []  # addresses of arrays by name, for each set of them
         self._queues: list[Callable[[], None]] = []  # one for each set
@@ -44,6 +45,14 @@ class Calls:
         from warpwatch.devices.gpu import Settings, open_device  # noqa: PLC0415  # found by ``main``
 
         self._device = open_device(Settings(**json.loads(self._settings)))
+
+    def fill(self, count: int) -> None:
+        """Fill a word of this process's own memory ``count`` times, and wait for all work of the context."""
+        assert self._device
+        self._word = self._word or self._device.allocate(4)
+        for _ in range(count):
+            self._device.fill(self._word, 4, 0)
+        self._device.context.synchronize()
 
     def load(self) -> None:
         """Import the declarations."""
@@ -99,7 +108,9 @@ class Calls:
 
 def serve(lines: socket.SocketIO, calls: Calls) -> None:
     """Answer questions until the worker process hangs up."""
-    questions = {name: getattr(calls, name) for name in ("device", "load", "open", "prepare", "go", "look", "close")}
+    questions = {
+        name: getattr(calls, name) for name in ("device", "fill", "load", "open", "prepare", "go", "look", "close")
+    }
     while question := lines.readline():
         number, name, *arguments = json.loads(question)
         lines.write(answer(number, questions[name], arguments))
