@@ -8,7 +8,7 @@ build, leaves out those for which it returns something false.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import pytest
@@ -52,20 +52,18 @@ def cases_of(
         raise ValueError(f"give the name of a list ({', '.join(CASES)}), or shapes=[...]")
     listed = _list(CASES, name)(families) if name else (Case(b, s) for b in builds(families) for s in shapes)
     chosen = list(filter(where, listed))
-    if shapes and (
-        refused := next(
-            (
-                case
-                for case in chosen
-                if len(case.shape) == len(case.family.sizes) and not case.family.is_valid(case.shape)
-            ),
-            None,
-        )
-    ):
-        raise ValueError(f"{refused.id}: {refused.problem}")
-    if shapes:  # what one variant alone refuses is left out
-        chosen = [case for case in chosen if not case.variant.valid or case.family.is_valid(case.shape, case.variant)]
+    if shapes:
+        chosen = list(_valid(chosen))
     return [*chosen, *(problems(families) if name in WITH_PROBLEMS else ())]
+
+
+def _valid(cases: Iterable[Case]) -> Iterator[Case]:
+    """Yield cases, but for those that their variant alone refuses. Raises ValueError where a family refuses one."""
+    for case in cases:
+        if len(case.shape) != len(case.family.sizes) or case.family.is_valid(case.shape, case.variant):
+            yield case
+        elif not case.family.is_valid(case.shape):
+            raise ValueError(f"{case.id}: {case.problem}")
 
 
 def builds_of(families: Families, name: str, *, where: Callable[[Build], object] = lambda build: True) -> list[Build]:
