@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -118,6 +118,22 @@ def in_another_order(number: int) -> Iterator[int]:
         os.environ.pop("SOFTCUDA_SEED")
         if before is not None:
             os.environ["SOFTCUDA_SEED"] = before
+
+
+def accept(findings: Iterable[str]) -> None:
+    """Let kernels that are launched from now on go on where they do what is accepted, as if it were right.
+
+    ``findings``: of each its kind, its kernel and ``file:line``, with tabs between.
+    """
+    known = filter(None, os.environ.get("SOFTCUDA_ACCEPT", "").split("\n"))
+    os.environ["SOFTCUDA_ACCEPT"] = "\n".join(dict.fromkeys((*known, *findings)))  # the driver reads it at each finding
+
+
+def accepted() -> list[str]:
+    """Return which of the findings that ``accept`` was given there were since this was asked last."""
+    ask = ctypes.CDLL("libcuda.so.1").softcuda_accepted
+    ask.restype = ctypes.c_char_p
+    return [finding for finding in ask().decode().split("\n") if finding]
 
 
 def cache_folder() -> Path:

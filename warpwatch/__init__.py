@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from warpwatch.catalogue.accepted import Accept
     from warpwatch.catalogue.arrays import ALL_ROWS, Array, In, InOut, Out, Part, Scalar, Scratch, Shape
     from warpwatch.catalogue.calls import CallError, DeviceArray, Driver, Queue, SharedLibrary, check_status
     from warpwatch.catalogue.declaration import Family
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _HOMES = {
+    "accepted": ("Accept",),
     "arrays": ("ALL_ROWS", "Array", "In", "InOut", "Out", "Part", "Scalar", "Scratch", "Shape"),
     "calls": ("CallError", "DeviceArray", "Driver", "Queue", "SharedLibrary", "check_status"),
     "declaration": ("Family",),
@@ -33,6 +35,7 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "ALL_ROWS",
+    "Accept",
     "Array",
     "Block",
     "CallError",

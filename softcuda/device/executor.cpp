@@ -359,6 +359,7 @@ void fault(Result code, std::string text)
 void end_launch()
 {
     close_early_reads();
+    no_finding_is_accepted();
     executor.given_up = true;
     leave();
 }

@@ -193,7 +193,10 @@ void set_finding(size_t number, Finding finding);
 bool has_findings(); // some have been told in this launch
 bool may_go_on(uintptr_t address, unsigned size); // an access there touches nothing but memory of the device
 void findings_begin_launch();
+void no_finding_is_accepted(); // the launch ends at the last one that was
 Finding findings_of_launch(); // all of them as one, which has the code of the first
+
+bool is_accepted(const std::string& finding); // accepted.cpp; what is, is remembered
 
 // slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", ""
 // where that is not known. `which`: "first " or "second " where it has two accesses, then without conditions.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.importers.expressions import BadExpression, evaluate, names_of
+from warpwatch.catalogue.expressions import BadExpression, evaluate, names_of
 
 NAMES = {"a": 3, "b": 4, "widths": [3, 15], "ProblemSize": [4096, 100], "kind": "row"}
 

@@ -101,8 +101,14 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"folder": Path("absent")}, "folder is 'absent', which is not a folder: give Path(__file__).parent"),
     ({"sizes": ("m", "n", "m")}, "sizes is ('m', 'n', 'm'), which names a size twice"),
     ({"sizes": "mnk"}, "sizes is 'mnk': give a tuple of names"),
-    ({"sizes": ("m", "n", "shape")}, "sizes has 'shape', by which functions ask for something else: choose another"),
-    ({"sizes": ("m", "n", "block")}, "sizes has 'block', by which functions ask for something else: choose another"),
+    (
+        {"sizes": ("m", "n", "shape")},
+        "sizes has 'shape', by which functions ask for something else: choose a name other ",
+    ),
+    (
+        {"sizes": ("m", "n", "block")},
+        "sizes has 'block', by which functions ask for something else: choose a name other ",
+    ),
     ({"scalars": {"eps": 1e-5}}, "scalars has 'eps' = 1e-05: give a Scalar of a value and a type"),
     ({"scalars": {"eps": ww.Scalar(1e-5, "float23")}}, "scalars has 'eps' = Scalar(value=1e-05, dtype='float23')"),
     ({"scalars": {"m": ww.Scalar(1)}}, "scalars has 'm', which is not a name or stands for something else too"),
@@ -128,7 +134,10 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"arrays": arrays(A=ww.In(()))}, "arrays of 1x1x1 has 'A' of shape (): a shape is"),
     ({"arrays": arrays(A=(7, 7))}, "arrays of 1x1x1 has 'A' = (7, 7): declare it by In, Out, InOut or Scratch"),
     ({"arrays": arrays(A=ww.In(None))}, "arrays of 1x1x1 has 'A' without a shape: give it one, or let `draw`"),
-    ({"arrays": arrays(m=ww.In(3))}, "arrays of 1x1x1 has 'm' as a name, which stands for something else too"),
+    (
+        {"arrays": arrays(m=ww.In(3))},
+        "arrays of 1x1x1 has 'm' as a name, which stands for something else too: choose",
+    ),
     ({"arrays": arrays(part=ww.In(3))}, "arrays of 1x1x1 has 'part' as a name, which stands for something else too"),
     ({"arrays": arrays(**{"a b": ww.In(3)})}, "arrays of 1x1x1 has 'a b' as a name: functions ask for arrays by name"),
     ({"arrays": arrays(A=ww.In(3, "float23"))}, "arrays of 1x1x1 has 'A' of type 'float23', which does not exist"),

@@ -22,8 +22,10 @@ from warpwatch.devices.arguments import (
     size_of,
     typed_by_source,
     unfit,
+    with_names,
 )
 from warpwatch.devices.compile.compiler import Target, compile_file, nvcc
+from warpwatch.devices.compile.entries import Kernels
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError, GuardedArray, Parameter, pack
 
@@ -51,6 +53,23 @@ OF_SCALE = [(0, 8), (8, 8), (16, 8), (24, 1), (28, 4), (32, 2), (40, 8), (48, 8)
 TYPES = ["float const*", "float*", "unsigned long", "bool", "Mode", "__half", "__half2*", "float**", "int2"]
 OF_C = ["const float *", "double", "unsigned long long", "S", "const int *"]
 MACROS = {"scalar_t": "int"}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "names"),
+    [
+        ("ns::scale<float, 3>", ["x", "y", "n", "b", "m", "h", "hh", "p", "i"]),
+        ("user", ["y", "s", "large"]),
+        ("in_c", ["x", "f", "n", "s", "z"]),
+        ("nothing", []),
+        ("other", [""] * 2),  # is no kernel of the source
+    ],
+)
+def test_parameters_have_the_names_that_the_source_gives_them(tmp_path: Path, kernel: str, names: list[str]) -> None:
+    (tmp_path / "kernel.cu").write_text(SOURCE)
+    parameters = tuple(Parameter(offset=8 * i, size=8) for i in range(len(names)))
+    named = with_names(parameters, Kernels(source=tmp_path / "kernel.cu", entries=(kernel,), macros={}), kernel)
+    assert [each.name for each in named] == names
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +326,7 @@ __global__ void {bound} twice(const float* x, {out}float* y, int n, float f)
 }}
 """
 SAID = {
-    "wide": '"n:int64" but the kernel takes int (4 bytes) as its 3rd parameter; write "n:int32"',
+    "wide": '"n:int64" but the kernel takes int n (4 bytes) as its 3rd parameter; write "n:int32"',
     "swapped": "y is a result, and the kernel takes const float* as its 1st parameter; x is an input",
     "bound": "a block of 64x1x1 has 64 threads; the kernel allows 32",
     "constant": "arguments y is a result, and the kernel takes const float* as its 2nd parameter",

@@ -5,9 +5,13 @@ On the host with a kernel in C++, and on the software device, whose launches are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -27,8 +31,12 @@ from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError, poison_of
 from warpwatch.devices.mismatch import compare
 from warpwatch.devices.references import expected
-from warpwatch.devices.runner import launch_once, load, run_several, upload
+from warpwatch.devices.runner import launch_once, load, loaded_with, run_several, upload
 from warpwatch.devices.worker import Worker, describe_device, gpu
+from warpwatch.revision import declarations
+from warpwatch.revision.commit import other_kernel_of
+from warpwatch.revision.declared import DeclaredCase, own_identity
+from warpwatch.runs.identity import difference
 from warpwatch.timing import sampling
 from warpwatch.timing.checks import fingerprint
 from warpwatch.timing.inputs import digests_of
@@ -39,6 +47,14 @@ ON_DEVICE = [case for case in tested_cases(FAMILIES) if not case.variant.on_host
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
+    worker = Worker(load_project(ROOT, "tests.own"), Settings(kind="software"))
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture
+def alone() -> Iterator[Worker]:
+    """A process for launches of which one may be faulty."""
     worker = Worker(load_project(ROOT, "tests.own"), Settings(kind="software"))
     yield worker
     worker.stop()
@@ -83,6 +99,108 @@ def test_blocks_and_grids_have_three_axes() -> None:
     case = find_case(FAMILIES, "cells-cube-4x2x2_per2-5x7x9-int32")
     assert case.launch == Launch((2, 4, 3), (4, 2, 2))
     assert case.owner((0, 0, 0)) is None, "nothing says which block writes an element"
+
+
+@pytest.mark.parametrize("variant", ["words", "function"])
+def test_texts_of_a_grid_name_sizes_and_macros(variant: str) -> None:
+    case = find_case(FAMILIES, f"count-{variant}-4-3x64-int32")
+    assert case.launch.grid == (2, 3, 1)
+    at = {array.name: 2**40 * i for i, array in enumerate(case.arrays, 1)}
+    *_, second, null, groups = case.arguments(case.steps[0], at)
+    assert (second.dtype.name, int(null), int(groups)) == ("uint64", 0, 8)
+    assert int(second) == (at["hundreds"] if variant == "words" else at["from_100"] + 4)
+
+
+@pytest.mark.parametrize("kind", ["a number", "a function"])
+def test_scratch_memory_has_its_first_values_before_each_launch(software: Worker, kind: str) -> None:
+    case = find_case(FAMILIES, "count-words-4-3x64-int32")
+    name, values = {"a number": ("turn", [0, 0, 0]), "a function": ("hundreds", [100, 200, 300])}[kind]
+    kernel = Kernel(software, case.build, compile_build(case.build, software.call(describe_device).target))
+    (result,) = software.call(values_of, case, kernel.image.path, name)
+    assert result == [8 + value for value in values]
+
+
+def values_of(case: Case, image: Path, name: str) -> list[list[int]]:
+    """Launch a case three times, in the child, and return the values that an array had then, each once."""
+    with loaded_with(gpu(), case, image, random_inputs(case, 1)) as loaded:
+        seen = []
+        for second in (False, True, False):
+            loaded.clear(second)
+            launch_once(loaded)
+            seen.append(loaded.own[name].read().tolist())
+        return [each for i, each in enumerate(seen) if each not in seen[:i]]
+
+
+def changed(case: Case, **changes: Any) -> Case:
+    """Return a case whose variant is declared otherwise."""
+    return replace(case, build=replace(case.build, variant=replace(case.variant, **changes)))
+
+
+def said_of(case_id: str, image: Path, changes: Mapping[str, Any]) -> str:
+    """Launch a case whose variant is declared otherwise, in the child, and return what is said of it."""
+    case = changed(find_case(FAMILIES, case_id), **changes)
+    try:
+        with loaded_with(gpu(), case, image, random_inputs(case, 1)) as loaded:
+            launch_once(loaded)
+    except DeviceError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", ["together-64", "streams-steps"])
+def test_blocks_and_streams_wait_for_each_other(software: Worker, name: str) -> None:
+    case = find_case(FAMILIES, f"mean-{name}-300-float32")
+    is_right(case, Kernel(software, case.build, compile_build(case.build, software.call(describe_device).target)))
+
+
+@pytest.mark.slow
+def test_blocks_that_wait_for_each_other_need_a_cooperative_launch(alone: Worker) -> None:
+    case = find_case(FAMILIES, "mean-together-64-300-float32")
+    kernel = Kernel(alone, case.build, compile_build(case.build, alone.call(describe_device).target))
+    assert alone.call(said_of, case.id, kernel.image.path, {}) == ""
+    said = alone.call(said_of, case.id, kernel.image.path, {"cooperative": False})
+    assert "comes to the barrier of the grid in a launch that is not cooperative" in said
+    assert said.splitlines()[-1] == "  declare   cooperative=True of the kernel or its ww.Step"
+
+
+def test_a_step_that_waits_for_no_other_stream_is_a_race(alone: Worker) -> None:
+    case = find_case(FAMILIES, "mean-streams-steps-300-float32")
+    image = compile_build(case.build, alone.call(describe_device).target)
+    *halves, last = case.variant.launches
+    said = alone.call(said_of, case.id, image.path, {"launches": (*halves, replace(last, after=()))})
+    assert "race between streams" in said
+
+
+def test_how_steps_are_launched_is_a_part_of_the_work() -> None:
+    together, streams = (find_case(FAMILIES, f"mean-{name}-300-float32") for name in ("together-64", "streams-steps"))
+    *halves, last = streams.variant.launches
+    for case, changes, words in (
+        (together, {"cooperative": False}, "cooperative True -> none"),
+        (streams, {"launches": (*halves, replace(last, after=()))}, "launch 3: after (0, 1) -> none"),
+        (streams, {"launches": (*halves, replace(last, stream=""))}, "launch 3: stream 2 -> none"),
+    ):
+        other = own_identity(changed(case, **changes))
+        assert words in difference(own_identity(case), other).words
+    steps = [(step.launch.after, step.launch.stream) for step in other_kernel_of(ROOT, described(streams)).steps]
+    assert steps == [((), ""), ((), "1"), ((0, 1), "2")]
+    renamed = changed(streams, launches=(*halves, replace(last, stream="other")))
+    assert own_identity(renamed).steps == own_identity(streams).steps
+
+
+def described(case: Case) -> DeclaredCase:
+    """Return a case as a revision describes it."""
+    return msgspec.convert(json.loads(json.dumps(declarations.declared(case, ROOT))), DeclaredCase)
+
+
+def test_first_values_are_a_part_of_the_work() -> None:
+    case = find_case(FAMILIES, "count-words-4-3x64-int32")
+    first, *_ = own_identity(case).arrays or ()
+    assert first.initial is None
+    known = {array.name: array.initial for array in own_identity(case).arrays or ()}
+    assert known["turn"] == "0"
+    other = own_identity(replace(case, shape=(4, 64))).arrays or ()
+    assert str(known["hundreds"]).startswith("values_")
+    assert known["hundreds"] != {array.name: array.initial for array in other}["hundreds"]
 
 
 def test_several_launches_have_their_own_blocks_and_arguments() -> None:

@@ -67,6 +67,29 @@ def test_macros_may_have_the_names_of_a_templates_parameters(tmp_path: Path, sou
     assert entries(compile_build(build, target).path.read_bytes()) == ["_Z5scaleIfLj8ELi4EEvPT_PKS0_"]
 
 
+GLOBAL = ("#define scalar_t double", "typedef double scalar_t;", "using scalar_t = double;")
+
+
+@pytest.mark.parametrize(
+    ("before", "instance"),
+    [
+        ("", "_Z4fillIfEvPT_"),
+        ("template <typename scalar_t> struct acc { using type = scalar_t; };", "_Z4fillIfEvPT_"),
+        ("struct S { typedef double scalar_t; }; inline void f() { using scalar_t = double; }", "_Z4fillIfEvPT_"),
+        *((line, "_Z4fillIdEvPT_") for line in GLOBAL),  # whose entry means the file's own
+    ],
+)
+def test_an_entry_may_name_the_element_type_by_a_word_of_the_files_templates(
+    tmp_path: Path, before: str, instance: str, target: Target
+) -> None:
+    head = "" if before in GLOBAL else "<typename scalar_t>"
+    kernel = f"template {head or '<typename T>'} __global__ void fill({'scalar_t' if head else 'T'}* x) {{ x[0] = 8; }}"
+    (tmp_path / "fill.cu").write_text(f"{before}\n{kernel}\n")
+    build = build_in(tmp_path, "fill.cu", "fill<scalar_t>")
+    assert "scalar_t" not in kernels_of(build).macros
+    assert entries(compile_build(build, target).path.read_bytes()) == [instance]
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("use", "seen"),

@@ -70,7 +70,7 @@ SCALE = ww.Family(
             source="scale.cu",
             scratch=lambda n: {"parts": ww.Scratch(parts(n), "float32")},
             launches=(
-                ww.Step("scale_sum", grid=parts, block=BLOCK, shared_bytes=4 * BLOCK, arguments="parts x n"),
+                ww.Step("scale_sum", grid=parts, block=BLOCK, shared_bytes=f"4*{BLOCK}", arguments="parts x n"),
                 ww.Step("scale_by", grid=parts, block=BLOCK, arguments="y total parts parts.size x n:int64 eps"),
             ),
         ),
@@ -103,4 +103,87 @@ CELLS = ww.Family(
     ),
 )
 
-FAMILIES = (ADD, SCALE, CELLS)
+
+def hundreds(rows: int) -> Array:
+    return 100 * (1 + np.arange(rows))
+
+
+COUNT = ww.Family(
+    "count",
+    sizes=("rows", "n"),
+    valid=lambda n: n % 8 == 0,
+    arrays=lambda rows, n: {
+        "x": ww.In((rows, n), "int32"),
+        "y": ww.Out((rows, n // 8), "int32"),
+        "turn": ww.Scratch(rows, "int32", initial=0),
+        "from_100": ww.Scratch(rows + 1, "int32", initial=lambda rows: 100 * np.arange(rows + 1)),
+    },
+    reference=lambda x: x.reshape(len(x), -1, 8).sum(2, dtype=np.int32),
+    draw=lambda rng, rows, n: {"x": rng.integers(0, 1000, (rows, n))},
+    exact=True,
+    tests=((1, 8), (3, 64)),
+    benchmarks=((4, 128),),
+    variants=(
+        ww.kernel(
+            "words",
+            source="count.cu",
+            configurations=((4,),),
+            grid=("ceil(n/8/BLOCK_X)", "rows"),
+            scratch=lambda rows: {
+                "hundreds": ww.Scratch(rows, "int32", initial=lambda rows: 100 + 100 * np.arange(rows))
+            },
+            arguments="y x turn hundreds null n/8",
+        ),
+        ww.kernel(
+            "function",
+            source="count.cu",
+            entry="count_words",
+            configurations=((4,),),
+            grid="ceil(n/8/BLOCK_X) rows",
+            arguments=lambda at, n: (at["y"], at["x"], at["turn"], at["from_100"] + 4, None, np.int32(n // 8)),
+        ),
+    ),
+)
+
+
+def mean(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    return wide - float(wide.mean())
+
+
+MEAN = ww.Family(
+    "mean",
+    sizes=("n",),
+    arrays=lambda n: {
+        "y": ww.Out(n, "float32"),
+        "x": ww.In(n, "float32", low=0.5, high=1.5),
+        "parts": ww.Scratch(2, "float32", initial=0),
+    },
+    reference=mean,
+    tolerance=ww.relative(1e-5, absolute=1e-6),
+    tests=((2,), (100,), (300,)),
+    benchmarks=((1000,),),
+    variants=(
+        ww.kernel(
+            "together",
+            "its blocks wait for each other",
+            source="mean.cu",
+            configurations=((BLOCK,),),
+            grid=parts,
+            arguments="y x parts n",
+            cooperative=True,
+        ),
+        ww.kernel(
+            "streams",
+            "two halves on two streams",
+            source="mean.cu",
+            launches=(
+                ww.Step("mean_half", grid=1, block=BLOCK, arguments="parts x n 0"),
+                ww.Step("mean_half", grid=1, block=BLOCK, arguments="parts x n 1", stream="second"),
+                ww.Step("mean_of", grid=parts, block=BLOCK, arguments="y x parts n", stream="third", after="mean_half"),
+            ),
+        ),
+    ),
+)
+
+FAMILIES = (ADD, SCALE, CELLS, COUNT, MEAN)

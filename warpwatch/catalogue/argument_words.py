@@ -1,22 +1,33 @@
-"""Reads the arguments of a kernel as a declaration writes them: ``"y x m n:int64 eps:float32=1e-5 x.size"``."""
+"""Reads the arguments of a kernel as a declaration writes them: ``"y x m n:int64 eps:float32=1e-5 ceil(n/32)"``."""
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.elements import numpy_type
+from warpwatch.catalogue.expressions import BadExpression, evaluate, names_of
 
-WORD = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<size>\.size)?(:(?P<type>\w+))?(=(?P<value>\S+))?", re.ASCII)
+NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<size>\.size)?(:(?P<type>\w+))?(=(?P<value>\S+))?", re.ASCII)
+EXPRESSION = re.compile(r"(?P<text>.+?)(:(?P<type>\w+))?", re.ASCII)
+WORD = re.compile(r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\S)+")  # blanks in parentheses do not end one
+NULL = "null"
+CURE = "write x, m, m:int64, x.size, ceil(m/32), null or eps:float32=1e-5"
+Known = Mapping[str, Any]
 
 
 class BadArguments(ValueError):
     """Arguments that cannot be read, or name what is not there; the message says which word."""
+
+
+def words_in(text: str) -> list[str]:
+    """Split a text at the blanks that are in no parentheses."""
+    return WORD.findall(text)
 
 
 def fill(
@@ -26,42 +37,100 @@ def fill(
     shapes: Mapping[str, Shape],
     sizes: Mapping[str, int],
     scalars: Mapping[str, tuple[str, float]],
+    macros: Mapping[str, int] | None = None,
 ) -> tuple[np.generic, ...]:
     """Return the arguments as NumPy scalars. Raises BadArguments.
 
-    A word is a pointer (``y``), a size (``m``, ``m:int64``), the elements of an array (``x.size``), a scalar (``eps``)
-    or a constant (``eps:float32=1e-5``).
-
+    A word is a pointer (``y``, ``null``), a size (``m``, ``m:int64``), the elements of an array (``x.size``), a scalar
+    (``eps``), a constant (``eps:float32=1e-5``) or arithmetic with these numbers (``1/sqrt(m):float32``).
     ``addresses``, ``shapes``: of arrays by name. ``sizes``: of the case's shape. ``scalars``: type and value by name.
+    ``macros``: those that are whole numbers.
     """
+    numbers = {**(macros or {}), **{name: value for name, (_, value) in scalars.items()}, **sizes}
+    numbers |= {f"{name}.size": prod(shape) for name, shape in shapes.items()}
+    known = ", ".join((*shapes, *sizes, *scalars))
 
-    def value(word: re.Match[str]) -> np.generic:
-        name, dtype = word["name"], word["type"] or "int32"
-        if word["value"]:
-            return _scalar(name, dtype, word["value"])
-        if word["size"]:
-            if name not in shapes:
-                raise BadArguments(f"{name}.size is of no array; there are {', '.join(shapes)}")
-            return _scalar(name, dtype, prod(shapes[name]))
-        if name in shapes:
+    def value(word: str) -> np.generic:
+        match = NAMED.fullmatch(word)
+        if not match:
+            return _computed(word, numbers, shapes)
+        if match["value"]:
+            return _constant(match)
+        name, full = match["name"], match["name"] + (match["size"] or "")
+        if full in shapes:
             return np.uint64(addresses[name])
-        if name in sizes:
-            return _scalar(name, dtype, sizes[name])
-        if name in scalars:
+        if full in scalars:
             return _scalar(name, *scalars[name])
-        known = ", ".join((*shapes, *sizes, *scalars))
+        if full in numbers:
+            return _scalar(name, match["type"] or "int32", numbers[full])
+        if full == NULL:
+            return np.uint64(0)
+        if match["size"]:
+            raise BadArguments(f"{full} is of no array; there are {', '.join(shapes)}")
         raise BadArguments(f"{name} is neither an array nor a size nor a scalar; there are {known}")
 
-    read = [_read(word) for word in words]
-    return tuple(map(value, read))
+    return tuple(map(value, words))
 
 
-@functools.cache
-def _read(word: str) -> re.Match[str]:
-    match = WORD.fullmatch(word)
-    if not match or (match["value"] and not match["type"]):
-        raise BadArguments(f"{word!r} is not an argument: write x, m, m:int64, x.size or eps:float32=1e-5")
-    return match
+def _constant(match: re.Match[str]) -> np.generic:
+    """Return the value of an argument such as ``eps:float32=1e-5``."""
+    if not match["type"]:
+        raise BadArguments(f"{match[0]!r} is not an argument: {CURE}")
+    return _scalar(match["name"], match["type"], match["value"])
+
+
+def whole(text: str, numbers: Known) -> int:
+    """Return the value of a text such as ``ceil(n/32)``, which is a whole number. Raises BadArguments."""
+    try:
+        value = evaluate(text, numbers)
+    except BadExpression as error:
+        raise BadArguments(str(error)) from None
+    if isinstance(value, int | float) and float(value).is_integer():
+        return int(value)
+    raise BadArguments(f"{text} is {_shown(value)}{_where(text, numbers)}: {_cure(text, value)}")
+
+
+def _computed(word: str, numbers: Known, shapes: Mapping[str, Shape]) -> np.generic:
+    """Return the value of an argument that is arithmetic."""
+    match = EXPRESSION.fullmatch(word)
+    text, dtype = (match["text"], match["type"]) if match else (word, None)
+    try:
+        if "," in re.sub(r"\(.*\)", "", text):
+            raise BadExpression("blanks separate arguments")
+        if array := next((name for name in names_of(text) if name in shapes and f"{name}." not in text), None):
+            raise BadArguments(f"{word}: {array} is an array, not a number: give it alone, or let a function add")
+        value = evaluate(text, numbers)
+    except BadExpression as error:
+        raise BadArguments(f"{word!r} is not an argument ({error}): {CURE}") from None
+    if not isinstance(value, int | float):
+        raise BadArguments(f"{word!r} is not a number: {CURE}")
+    if float(value).is_integer():
+        value = int(value)
+    elif _is_whole(dtype or "int32"):
+        raise BadArguments(f"{text} is {_shown(value)}{_where(text, numbers)}: {_cure(text, value)} or {text}:float32")
+    return _scalar(text, dtype or "int32", value)
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else repr(value)
+
+
+def _where(text: str, numbers: Known) -> str:
+    """Say what the names in an expression are, such as ``(n = 5)``."""
+    given = ", ".join(f"{name} = {numbers[name]}" for name in sorted(names_of(text)) if name in numbers)
+    return f" ({given})" if given else ""
+
+
+def _cure(text: str, value: object) -> str:
+    whole = f"ceil({text})" if isinstance(value, float) else "whole numbers"
+    return f"a whole number is due: write {whole}"
+
+
+def _is_whole(dtype: str) -> bool:
+    try:
+        return numpy_type(dtype).kind in "iub"
+    except (TypeError, AttributeError):
+        return False  # ``_scalar`` says that there is no such type
 
 
 def _scalar(name: str, dtype: str, value: float | str) -> np.generic:

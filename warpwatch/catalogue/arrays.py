@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -17,6 +17,7 @@ Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
 Part = Array | slice  # rows of a result, along its first axis
 ALL_ROWS = slice(None)
+Initial = float | bool | Callable[..., Any]
 
 
 class Role(Enum):
@@ -33,7 +34,8 @@ class DeclaredArray:
     """An array as a family declares it, by In, Out, InOut or Scratch.
 
     ``shape``: None where a family's ``draw`` gives it. ``dtype``: empty where it is the case's. ``initial``: the value
-    of every element before each launch; None where the kernel writes every element. ``aligned``: bytes that its address
+    of every element before each launch, or of scratch memory a function that returns all of them; None where the
+    kernel writes every element. ``aligned``: bytes that its address
     must be a multiple of; 0 where the alignment of an element is enough. ``low``, ``high``: the range that elements are
     drawn from, without ``high`` itself; None for the usual one. ``special``: tests draw infinities and NaN too.
     """
@@ -41,7 +43,7 @@ class DeclaredArray:
     role: Role
     shape: Shape | None
     dtype: str = ""
-    initial: float | bool | None = None
+    initial: Initial | None = None
     aligned: int = 0
     low: float | None = None
     high: float | None = None
@@ -105,9 +107,15 @@ def InOut(  # noqa: N802
     return DeclaredArray(Role.IN_OUT, _shape(shape), dtype, aligned=aligned, low=low, high=high, special=special)
 
 
-def Scratch(shape: int | Sequence[int], dtype: str = "", *, aligned: int = 0) -> DeclaredArray:  # noqa: N802
-    """Declare an array for intermediate values, which nobody reads after the last launch."""
-    return DeclaredArray(Role.SCRATCH, _shape(shape), dtype, aligned=aligned)
+def Scratch(  # noqa: N802
+    shape: int | Sequence[int], dtype: str = "", *, initial: Initial | None = None, aligned: int = 0
+) -> DeclaredArray:
+    """Declare an array for intermediate values, which nobody reads after the last launch.
+
+    ``initial``: the value of every element before each launch, such as 0 of a counter, or a function of sizes that
+    returns all of them. Left out, the array holds poison.
+    """
+    return DeclaredArray(Role.SCRATCH, _shape(shape), dtype, initial, aligned)
 
 
 @dataclass(frozen=True)

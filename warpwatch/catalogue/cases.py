@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpwatch.catalogue.argument_words import fill
+from warpwatch.catalogue.argument_words import fill, whole, words_in
 from warpwatch.catalogue.arrays import Array, CaseArray, Shape
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case, registered
 from warpwatch.catalogue.elements import C_TYPES, itemsize, numpy_type
-from warpwatch.catalogue.launches import Launch, Owner, Step, Work, three
+from warpwatch.catalogue.launches import Launch, Owner, Sizes, Step, Work, three
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase, pick, print_short, read_sizes, size_name, split_id
 from warpwatch.catalogue.texts import Text
@@ -102,6 +106,11 @@ class Build:
         return macros | {name: str(size) for name, size in zip(names, (*self.block, 1), strict=False)}
 
     @property
+    def numeric_macros(self) -> dict[str, int]:
+        """The macros that are whole numbers, by which texts of the declaration name them."""
+        return {name: int(value) for name, value in self.all_macros.items() if re.fullmatch(r"-?\d+", value, re.ASCII)}
+
+    @property
     def macros(self) -> dict[str, str]:
         """Macros that the declaration names: the configuration's and the variant's."""
         own = call(self.variant.macros, given_of(self.configuration, self.dtype)) if self.variant.macros else {}
@@ -141,6 +150,11 @@ class Case:
     @property
     def dtype(self) -> str:
         return self.build.dtype
+
+    @property
+    def problem(self) -> str | None:
+        """Say why the shape is invalid; None where it is not."""
+        return self.family.problem_of(self.shape, self.variant)
 
     @property
     def shape_name(self) -> str:
@@ -235,10 +249,12 @@ class Case:
     @property
     def steps(self) -> tuple[CaseStep, ...]:
         """The launches of the case, in order; those of a call and of the host are one, of one thread."""
-        if self.variant.launches:
-            return tuple(CaseStep(step.entry, self._declared(step), step.arguments) for step in self.variant.launches)
+        if steps := self.variant.launches:
+            launches = [replace(self._declared(step), stream=step.stream, after=_after(steps, step)) for step in steps]
+            return tuple(CaseStep(s.entry, each, s.arguments) for s, each in zip(steps, launches, strict=True))
         name = self.value(self.variant.entry or self.build.entry)
-        return (CaseStep(name, self._launch(), self.variant.arguments),)
+        launch = replace(self._launch(), cooperative=self.variant.cooperative)
+        return (CaseStep(name, launch, self.variant.arguments),)
 
     @property
     def entry(self) -> str:
@@ -254,11 +270,31 @@ class Case:
         """Return what a field of the declaration gives: itself, or what its function returns."""
         return call(given, self.given) if callable(given) else given
 
+    def counts(self, given: Any) -> Sizes:
+        """Return whole numbers as a field gives them: numbers, texts such as "b ceil(n/32)", or what it returns."""
+        value = self.value(given)
+        parts = words_in(value) if isinstance(value, str) else value
+        if not isinstance(parts, tuple | list):
+            return parts  # type: ignore[no-any-return]
+        return tuple(whole(part, self._numbers) if isinstance(part, str) else part for part in parts)
+
+    def count(self, given: Any) -> int:
+        """Return a whole number as a field gives it: as such, as a text such as "4*BLOCK_X", or as what it returns."""
+        value = self.value(given)
+        return whole(value, self._numbers) if isinstance(value, str) else value
+
+    @property
+    def _numbers(self) -> dict[str, float]:
+        """The numbers that texts may name: sizes, scalars, elements of arrays, and macros that are whole numbers."""
+        scalars = {name: self.given[name] for name in self.family.scalars}
+        elements = {f"{array.name}.size": array.size for array in self.arrays}
+        return {**self.build.numeric_macros, **scalars, **elements, **self.sizes}
+
     def _declared(self, step: Step | Variant, block: Block = ()) -> Launch:
         """Return the launch that a step or a variant declares."""
-        block = block or self.value(getattr(step, "block", ())) or self.build.block
-        grid, cluster = three(self.value(step.grid)), three(self.value(step.cluster))
-        return Launch(grid, three(block), self.value(step.shared_bytes), cluster)
+        threads = block or self.counts(getattr(step, "block", ())) or self.build.block
+        grid, cluster = three(self.counts(step.grid)), three(self.counts(step.cluster))
+        return Launch(grid, three(threads), self.count(step.shared_bytes), cluster, step.cooperative)
 
     def _launch(self) -> Launch:
         """Return the launch that is declared, or one with enough blocks for every element of the result."""
@@ -268,7 +304,7 @@ class Case:
         if self.variant.grid:
             return self._declared(self.variant, threads)
         (bx, by), (tx, ty) = self.tile, threads or self.build.block_xy
-        shared = self.value(self.variant.shared_bytes)
+        shared = self.count(self.variant.shared_bytes)
         if not self.results:
             return Launch((self.shape[0], 1, 1), (bx, by, 1), shared)
         blocks_x, blocks_y = self._tiles
@@ -290,17 +326,19 @@ class Case:
         """
         given = step.arguments
         if callable(given):
-            return tuple(call(given, self.given | {"at": addresses, "padding": padding}))
+            values = call(given, self.given | {"at": addresses, "padding": padding})
+            return tuple(_pointer(value, min(addresses.values(), default=math.inf)) for value in values)
         shapes = {array.name: array.shape for array in self.arrays} | dict(drawn or {})
         scalars = {name: (each.dtype or self.dtype, each.value) for name, each in self.family.scalars.items()}
-        return fill(self.words(step), addresses=addresses, shapes=shapes, sizes=self.sizes, scalars=scalars)
+        numbers = {"sizes": self.sizes, "macros": self.build.numeric_macros}
+        return fill(self.words(step), addresses=addresses, shapes=shapes, scalars=scalars, **numbers)
 
     def words(self, step: CaseStep) -> tuple[str, ...]:
         """Return the arguments of a launch as they are written, the usual ones if left out; none of a function."""
         if callable(step.arguments):
             return ()
         usual = (*(array.name for array in self.arrays), *self.family.scalars, *self.family.sizes)
-        return tuple(step.arguments.split()) or usual
+        return tuple(words_in(step.arguments)) or usual
 
     def check_inputs(self, inputs: Mapping[str, Array]) -> None:
         """Raise BadCase where inputs have not the names, shapes and types of the case's."""
@@ -339,6 +377,30 @@ class Case:
         number = call(order, {"tile": (tile_x, tile_y), "tiles": self._tiles}) if order else tile_y * grid_x + tile_x
         block = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
         return Owner(block if block[2] or grid_z > 1 else block[:2], owner.thread)
+
+
+def _pointer(value: Any, least: float) -> Any:
+    """Return an address that a function was given, and None, as the pointer that kernels take."""
+    if value is None:
+        return np.uint64(0)
+    is_address = isinstance(value, int | np.int64 | np.uint64) and not isinstance(value, bool) and int(value) >= least
+    return np.uint64(value) if is_address else value
+
+
+@functools.lru_cache(maxsize=8)
+def initial_values(case: Case, array: CaseArray) -> Array:
+    """Return what a function of the declaration gives as the first values of an array. Raises BadCase."""
+    assert callable(array.initial)
+    values = np.asarray(call(array.initial, case.given))
+    if values.shape != array.shape:
+        raise BadCase(f"{case.id}: initial of {array.name} returns {values.shape}, and its shape is {array.shape}")
+    return np.ascontiguousarray(values.astype(numpy_type(array.dtype)))
+
+
+def _after(steps: Sequence[Step], step: Step) -> tuple[int, ...]:
+    """Return the numbers of the earlier steps that one waits for."""
+    earlier = itertools.takewhile(lambda other: other is not step, steps)
+    return tuple(i for i, other in enumerate(earlier) if other.entry in step.awaited)
 
 
 @dataclass(frozen=True)
@@ -398,7 +460,7 @@ def _case_checks(case: Case) -> Checks:
     )
     bad = ", ".join(f"{name} = {size}" for name, size in case.sizes.items() if not 1 <= size <= LARGEST_SIZE)
     yield not bad, f"{bad} is not in 1..{LARGEST_SIZE:,}"
-    yield not (problem := family.problem_of(case.shape)), str(problem)
+    yield not (problem := case.problem), str(problem)
 
 
 def _configuration(variant: Variant, name: str, case_id: str) -> Configuration:

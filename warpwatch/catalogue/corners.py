@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import product
+from itertools import chain, pairwise, product
 from math import prod
 
 from warpwatch.catalogue.arrays import Shape
@@ -44,7 +44,11 @@ def least_builds(families: Iterable[Family]) -> list[Build]:
 
 def tile(build: Build) -> tuple[int, int]:
     """Return how many elements of the result a thread block computes, along x and y."""
-    return Case(build, build.family.tests[0]).tile
+    return Case(build, _tests(build)[0]).tile
+
+
+def _tests(build: Build) -> tuple[Shape, ...]:
+    return build.family.tests_of(build.variant)
 
 
 def oblong_builds(families: Iterable[Family]) -> list[Build]:
@@ -73,9 +77,18 @@ def edge_cases(families: Iterable[Family]) -> list[Case]:
         over = tuple(tile + 1 for tile in tiles)
         mixed = tuple(max(1, tile - 1) if i % 2 == 0 else tile + 1 for i, tile in enumerate(tiles))
         lines = [tuple(2 * t + 5 if i == j else 1 for i, t in enumerate(tiles)) for j in range(len(tiles))]
-        shapes = ((1,) * len(tiles), over, mixed, *lines)
-        cases += [Case(build, shape) for shape in dict.fromkeys(shapes) if not build.family.problem_of(shape)]
+        cases += [case for case in _near(build, ((1,) * len(tiles), over, mixed, *lines)) if not case.problem]
     return cases
+
+
+def _near(build: Build, shapes: Iterable[Shape]) -> list[Case]:
+    """List cases of a build on shapes or, where ``valid`` refuses one, on the nearest valid one of no great size."""
+    family, variant = build.family, build.variant
+    if family.valid_of(variant):
+        most = max(MOST_ELEMENTS, *map(prod, family.tests))
+        moved = ((shape, family.near(shape, variant)) for shape in shapes)
+        shapes = [near for shape, near in moved if near and (near == shape or prod(near) <= max(most, 2 * prod(shape)))]
+    return [Case(build, shape) for shape in dict.fromkeys(shapes)]
 
 
 def _tile_of_each_size(build: Build) -> Shape:
@@ -104,13 +117,14 @@ def tall_cases(families: Iterable[Family]) -> list[Case]:
     for build in least_builds(families):
         if _any_block(build) and build.variant.y is not None and build.family.name not in cases:
             shape = _shape(build, 1, LARGEST_GRID_Y + 1, (1,) * len(build.family.sizes))
-            cases[build.family.name] = Case(replace(build, configuration=Configuration((1, 1))), shape)
+            tall = _near(replace(build, configuration=Configuration((1, 1))), [shape])
+            cases.update((build.family.name, case) for case in tall if case.launch.grid[2] > 1)
     return list(cases.values())
 
 
 def unaligned_cases(families: Iterable[Family]) -> list[Case]:
     """List every build on the first shape of its family, for arrays that start off an allocation's alignment."""
-    return [Case(build, build.family.tests[0]) for build in builds(families) if not build.family.prints]
+    return [Case(build, _tests(build)[0]) for build in builds(families) if not build.family.prints]
 
 
 # Lists of corner cases, and of builds that they are made for, by the names that tests ask for.
@@ -131,15 +145,15 @@ def several_blocks(build: Build) -> list[Case]:
     A branch is an entry or a fallback that a kernel takes for a size that is not an axis of the result.
     """
     x, y = tile(build)
-    cases = [Case(build, _shape(build, 2 * x + 1, (GROUP + 1) * y + 1, inner)) for inner in build.family.tests]
+    cases = _near(build, (_shape(build, 2 * x + 1, (GROUP + 1) * y + 1, inner) for inner in _tests(build)))
     return list({_branch(case): case for case in reversed(cases)}.values())
 
 
 def aligned(build: Build) -> Case:
     """Make a case of two whole tiles along each axis, whose rows all start at multiples of 16 bytes if they can."""
     x, y = tile(build)
-    shapes = [_shape(build, 2 * x, 2 * y, inner) for inner in build.family.tests]
-    cases = [Case(build, shape) for shape in shapes if not build.family.problem_of(shape)]
+    near = _near(build, (_shape(build, 2 * x, 2 * y, inner) for inner in _tests(build)))
+    cases = [case for case in near if not case.problem] or [Case(build, _tests(build)[0])]
     pack = _pack(build)
     return min(cases, key=lambda case: (sum(size % pack > 0 for size in case.shape), bool(case.fallback)))
 
@@ -153,7 +167,7 @@ def ragged(build: Build) -> list[Case]:
     whole, pack, outer = aligned(build).shape, _pack(build), _outer(build.family)
     more = [tuple(size + n * (i == j) for i, size in enumerate(whole)) for j in outer for n in (pack, 1)]
     both = tuple(size + pack * (i in outer) for i, size in enumerate(whole))
-    return [Case(build, shape) for shape in dict.fromkeys((whole, *more, both))]
+    return _near(build, (whole, *more, both))
 
 
 def ends(build: Build) -> list[Case]:
@@ -162,14 +176,14 @@ def ends(build: Build) -> list[Case]:
     Every length modulo two sectors occurs on both sides of a tile's end. The other axis takes these lengths in the
     opposite order, and so do the sizes that are summed over.
     """
-    (x, y), family, usual = tile(build), build.family, build.family.tests[0]
+    (x, y), family, usual = tile(build), build.family, _tests(build)[0]
     shapes = []
     for i in range(1, 2 * SECTOR_BYTES // itemsize(build.dtype) + 1):
         inner = tuple(i if j in _axes(family)[1] else size for j, size in enumerate(usual))
         shapes += [_shape(build, x + i, 2 * y - i + 1, inner), _shape(build, 2 * x - i + 1, y + i, inner)]
     for part in range(1, 8):
         shapes.append(_shape(build, max(1, x * part // 8 + 1), max(1, y * (8 - part) // 8), usual))
-    return [Case(build, shape) for shape in dict.fromkeys(shapes) if min(shape) > 0 and not family.problem_of(shape)]
+    return [case for case in _near(build, (shape for shape in shapes if min(shape) > 0)) if not case.problem]
 
 
 def branch_changes(build: Build) -> list[Case]:
@@ -177,15 +191,17 @@ def branch_changes(build: Build) -> list[Case]:
 
     These are the first and the last such sizes in SEARCHED, for each size that is not an axis of the result.
     """
-    cases, usual = [], build.family.tests[0]
+    cases, usual = [], _tests(build)[0]
     for axis in set(range(len(usual))) - set(_outer(build.family)):
 
         def at(size: int, axis: int = axis) -> Case:
             return Case(build, _shape(build, 5, 3, (*usual[:axis], size, *usual[axis + 1 :])))
 
-        changing = [size for size in SEARCHED if _branch(at(size)) != _branch(at(size - 1))]
-        chosen = dict.fromkeys((*changing[: MOST_BRANCH_SIZES // 2], *changing[-MOST_BRANCH_SIZES // 2 :]))
-        cases += [at(side) for size in chosen for side in (size - 1, size)]
+        sides = [
+            case for case in map(at, (SEARCHED[0] - 1, *SEARCHED)) if build.family.is_valid(case.shape, build.variant)
+        ]
+        changing = [pair for pair in pairwise(sides) if _branch(pair[0]) != _branch(pair[1])]
+        cases += [*chain(*changing[: MOST_BRANCH_SIZES // 2], *changing[-MOST_BRANCH_SIZES // 2 :])]
     return list(dict.fromkeys(cases))
 
 
@@ -211,7 +227,8 @@ def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
         for short in (0, 1) if step > 1 else (0,):
             sizes = [(size - short, FEW) if axis == 0 else (FEW, size - short) for size in (many, 2 * step)]
             large, small = (Case(build, _shape(build, *xy, inner)) for xy in sizes)
-            if max(large.shape) <= LARGEST_SIZE and large.array_bytes > BEYOND * large.itemsize:
+            are_valid = all(build.family.is_valid(case.shape, build.variant) for case in (large, small))
+            if are_valid and max(large.shape) <= LARGEST_SIZE and large.array_bytes > BEYOND * large.itemsize:
                 cases.append((large, small))
     return cases
 
@@ -223,7 +240,7 @@ def _axes(family: Family) -> tuple[Mapping[int, int], tuple[int, ...]]:
     First the size that each axis of the result grows with, one for one; then the sizes that the result does not depend
     on, which are summed over.
     """
-    base = tuple(64 + size for size in family.tests[0])
+    base = tuple(64 + size for size in family.tests[0])  # valid or not, the arrays' shapes are asked for alone
     before = family.result_shape(base)
     growing, free = {}, []
     for i in range(len(base)):

@@ -21,6 +21,7 @@ from warpwatch.catalogue.launches import Work
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import pick, print_short
 from warpwatch.catalogue.tolerance import Exact, Rule
+from warpwatch.catalogue.valid_shapes import describe, nearest
 from warpwatch.catalogue.variants import Benchmarks, Variant
 
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
@@ -63,6 +64,8 @@ class Family:
     - ``work``: -> Work; left out: each array is moved once;
     - ``tests``, ``benchmarks``: shapes that are tested and timed, the latter also for each element type;
     - ``folder``: of the kernels' files; left out: that of the file which declares the family;
+    - ``valid``: sizes -> whether the kernels take such a shape, such as ``lambda n: n % 32 == 0``. Corner cases and
+      random shapes are moved to the nearest valid ones;
     - ``fits``: -> a sentence that says why a shape is invalid, or None;
     - ``serial_seconds``: -> about how long the serial variant takes, from measured rates;
     - ``reference_case``: -> id of the case whose rate the others are held against, or nothing;
@@ -88,6 +91,7 @@ class Family:
     work: Callable[..., Work] | None = None
     benchmarks: Benchmarks = ()
     folder: Path = field(default_factory=_folder_of_caller)
+    valid: Callable[..., bool] | None = None
     fits: Callable[..., str | None] = lambda: None
     serial_seconds: Callable[..., float] = lambda: 0.0
     prints: Callable[..., list[str]] | None = None
@@ -117,10 +121,31 @@ class Family:
         scalars = {name: scalar.rounded(dtype) for name, scalar in self.scalars.items()}
         return {**more, **of_case, **scalars, **sizes}
 
-    def problem_of(self, shape: Shape) -> str | None:
-        """Say why a shape is invalid, by ``fits``; None where it is not."""
+    def problem_of(self, shape: Shape, variant: Variant | None = None) -> str | None:
+        """Say why a shape is invalid, by ``fits`` and ``valid``; None where it is not. ``variant``: by its own too."""
+        if problem := call(self.fits, self.of_shape(shape)):
+            return problem  # type: ignore[no-any-return]
+        if self.is_valid(shape, variant):
+            return None
+        return describe(self.sizes, shape, nearest_valid(self, variant, shape))
+
+    def is_valid(self, shape: Shape, variant: Variant | None = None) -> bool:
+        """Tell whether ``valid`` of this family, and of a variant, takes a shape."""
+        given = self.of_shape(shape)
+        return all(call(valid, given) for valid in self.valid_of(variant))
+
+    def valid_of(self, variant: Variant | None) -> tuple[Callable[..., bool], ...]:
+        """Return the functions that say which shapes are valid for a variant."""
+        return tuple(valid for valid in (self.valid, variant.valid if variant else None) if valid)
+
+    def near(self, shape: Shape, variant: Variant | None = None) -> Shape | None:
+        """Return a shape or, where ``valid`` refuses it, the nearest one that it takes; None if none is near."""
+        return nearest_valid(self, variant, shape) if self.valid_of(variant) else shape
+
+    def of_shape(self, shape: Shape) -> dict[str, Any]:
+        """Return what functions may take by name that are asked about a shape alone."""
         sizes = dict(zip(self.sizes, shape, strict=False))
-        return call(self.fits, {"shape": shape, "sizes": sizes, **sizes})  # type: ignore[no-any-return]
+        return {"shape": shape, "sizes": sizes, **sizes}
 
     @functools.cached_property
     def own_type(self) -> str:
@@ -135,14 +160,34 @@ class Family:
         return variant.dtypes or self.dtypes or (self.own_type,)
 
     def benchmarks_of(self, variant: Variant, dtype: str) -> tuple[Shape, ...]:
-        chosen = self.benchmarks if variant.benchmarks is None else variant.benchmarks
-        return tuple(chosen.get(dtype, ())) if isinstance(chosen, Mapping) else tuple(chosen)
+        if variant.benchmarks is None:
+            return tuple(shape for shape in _for(dtype, self.benchmarks) if self.is_valid(shape, variant))
+        return _for(dtype, variant.benchmarks)
+
+    def tests_of(self, variant: Variant) -> tuple[Shape, ...]:
+        """Return the tested shapes that a variant takes."""
+        return tuple(shape for shape in self.tests if self.is_valid(shape, variant)) if variant.valid else self.tests
 
     def result_shape(self, shape: Shape) -> Shape:
         """Return the shape of the first result, of a family whose kernels do not print."""
         named = (dtype for variant in self.variants for dtype in variant.dtypes or ())
         dtype = next(dtype for dtype in (*self.dtypes, self.own_type, *named) if dtype in C_TYPES)
         return next(array.shape for array in arrays_of(self, shape, dtype) if array.is_result)
+
+
+def _for(dtype: str, benchmarks: Benchmarks) -> tuple[Shape, ...]:
+    return tuple(benchmarks.get(dtype, ())) if isinstance(benchmarks, Mapping) else tuple(benchmarks)
+
+
+@functools.lru_cache(maxsize=2**14)
+def nearest_valid(family: Family, variant: Variant | None, shape: Shape) -> Shape | None:
+    """Return the shape nearest to another one that a family and a variant take, or None if none is near."""
+
+    def is_valid(other: Shape) -> bool:
+        return family.is_valid(other, variant) and not call(family.fits, family.of_shape(other))
+
+    known = (other for other in family.tests if isinstance(other, tuple) and len(other) == len(shape))
+    return nearest(shape, is_valid, filter(is_valid, known))
 
 
 @functools.lru_cache(maxsize=2**14)

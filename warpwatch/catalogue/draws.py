@@ -71,11 +71,12 @@ def further_draws(case: Case, seed: int, by: Compute = compute) -> list[Draw]:
     """
     if case.family.draw or case.family.prints:
         return []
-    cases = list(itertools.product(case.family.dtypes_of(case.variant), case.variant.listed, case.family.tests))
+    tests = case.family.tests_of(case.variant)
+    cases = list(itertools.product(case.family.dtypes_of(case.variant), case.variant.listed, tests))
     own = (case.dtype, case.build.configuration, case.shape)
     takes_turns = case.launch_cost > DEAR or not has_few_cases(case)
     # Every dtype and configuration begins with another one, so that each shape gets them all too.
-    turn = cases.index(own) + cases.index(own) // len(case.family.tests) if own in cases and takes_turns else 0
+    turn = cases.index(own) + cases.index(own) // len(tests) if own in cases and takes_turns else 0
     first = turn % len(KINDS)
     draws = (draw for kind in (*KINDS[first:], *KINDS[:first]) if (draw := kind(case, seed, by)))
     return list(itertools.islice(draws, 1 if takes_turns else None))
@@ -84,7 +85,7 @@ def further_draws(case: Case, seed: int, by: Compute = compute) -> list[Draw]:
 def has_few_cases(case: Case) -> bool:
     """Tell whether a case is of a kernel with fewer than MANY tested ones."""
     family, variant = case.family, case.variant
-    return len(family.dtypes_of(variant)) * len(variant.listed) * len(family.tests) < MANY
+    return len(family.dtypes_of(variant)) * len(variant.listed) * len(family.tests_of(variant)) < MANY
 
 
 def _large(case: Case, seed: int, by: Compute) -> Draw | None:

@@ -46,12 +46,19 @@ class Work:
 
 @dataclass(frozen=True)
 class Launch:
-    """Grid, block and cluster in CUDA's order (x, y, z), and the dynamic shared memory of a block in bytes."""
+    """Grid, block and cluster in CUDA's order (x, y, z), and the dynamic shared memory of a block in bytes.
+
+    ``cooperative``: all blocks run at the same time, so that they may wait for each other. ``stream``: name of the one
+    that it is queued on, empty for the case's own. ``after``: the launches of a sequence, by number, that it waits for.
+    """
 
     grid: Three
     block: Three
     shared_bytes: int = 0
     cluster: Three = (1, 1, 1)
+    cooperative: bool = False
+    stream: str = ""
+    after: tuple[int, ...] = ()
 
 
 def three(sizes: int | Sequence[int]) -> Three:
@@ -74,6 +81,7 @@ class Owner:
 
 
 Sizes = int | Sequence[int]
+WrittenSizes = int | str | Sequence[int | str]  # texts are arithmetic, such as "ceil(n/32)"
 
 
 @dataclass(frozen=True)
@@ -81,15 +89,24 @@ class Step:
     """One of several launches that are timed together.
 
     Its fields are those of a kernel (warpwatch/catalogue/variants.py). ``block``: () for the configuration's.
+    ``stream``: a name of its own for each stream beside the case's, which is empty; steps of one stream run in order.
+    ``after``: entries of earlier steps, on whatever stream, that must have ended.
     """
 
     entry: str
     _: KW_ONLY
-    grid: Sizes | Callable[..., Sizes]
-    block: Sizes | Callable[..., Sizes] = ()
-    shared_bytes: int | Callable[..., int] = 0
-    cluster: Sizes | Callable[..., Sizes] = 1
+    grid: WrittenSizes | Callable[..., WrittenSizes]
+    block: WrittenSizes | Callable[..., WrittenSizes] = ()
+    shared_bytes: int | str | Callable[..., int | str] = 0
+    cluster: WrittenSizes | Callable[..., WrittenSizes] = 1
     arguments: str | Callable[..., tuple[object, ...]] = ""
+    cooperative: bool = False
+    stream: str = ""
+    after: str | tuple[str, ...] = ()
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        return (self.after,) if isinstance(self.after, str) else self.after
 
 
 def blocks(elements: Sizes, each: Sizes) -> tuple[int, ...]:

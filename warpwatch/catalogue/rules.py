@@ -8,7 +8,8 @@ the tables at the end, and each relies on those before it too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 from math import prod
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from warpwatch.catalogue.accepted import Accept, BadComment, comments_in
 from warpwatch.catalogue.arrays import DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage
 from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, given_of
@@ -36,7 +38,6 @@ TYPES = [name for name in C_TYPES if name != NONE]
 # What functions of a declaration are given besides the sizes and arrays, which therefore cannot have these names.
 RESERVED = {"shape", "sizes", "dtype", "itemsize", "part", "magnitudes", "rng", "exact", "at", "padding", "stream"}
 NO_SIZES = RESERVED | {"block", "configuration", "index", "offset"}  # which functions ask for beside the sizes
-TAKEN = "which is not a name or stands for something else too: choose another"
 FIRST_POINTER, SPACING = 1 << 44, 1 << 40  # addresses that are never accessed
 # Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
 PLAIN_FLAG = re.compile(
@@ -68,6 +69,14 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str) and name.isidentifier()
 
 
+def _taken(taken: Iterable[str]) -> str:
+    return f"which is not a name or stands for something else too: {_another(taken)}"
+
+
+def _another(taken: Iterable[str]) -> str:
+    return f"choose a name other than {', '.join(sorted(taken))}"
+
+
 def _name(declared: Family | Variant) -> Checks:
     name = declared.name
     yield (
@@ -90,7 +99,7 @@ def _sizes(family: Family) -> Checks:
         f"is {sizes!r}: give a tuple of names, such as ('m', 'n')",
     )
     for size in sorted(sizes):
-        yield size not in NO_SIZES, f"has {size!r}, by which functions ask for something else: choose another name"
+        yield size not in NO_SIZES, f"has {size!r}, by which functions ask for something else: {_another(NO_SIZES)}"
     yield len(set(sizes)) == len(sizes), f"is {sizes!r}, which names a size twice"
 
 
@@ -101,11 +110,29 @@ def _scalars(family: Family) -> Checks:
             isinstance(scalar, Scalar) and scalar.dtype in ("", *TYPES),
             f"has {name!r} = {scalar!r}: give a Scalar of a value and a type, such as Scalar(1e-5, 'float32')",
         )
-        yield _is_name(name) and name not in taken, f"has {name!r}, {TAKEN}"
+        yield _is_name(name) and name not in taken, f"has {name!r}, {_taken(taken)}"
+
+
+def _valid(family: Family, variant: Variant | None = None) -> Checks:
+    """Check what ``valid`` returns and, of a variant's own, that it leaves shapes that are tested and timed."""
+    valid = variant.valid if variant else family.valid
+    if valid is None:
+        return
+    value = call(valid, family.of_shape((1,) * len(family.sizes)))
+    yield isinstance(value, bool | np.bool_), f"returns {value!r}: give True or False, as `lambda n: n % 32 == 0` does"
+    if variant:
+        cure = "give a shape that it takes"
+        yield family.tests_of(variant), f"takes none of the tested shapes: {cure} to `tests`"
+        for dtype in family.dtypes_of(variant) if variant.benchmarks is None else ():
+            timed = family.benchmarks_of(replace(variant, valid=None), dtype)
+            yield (
+                not timed or family.benchmarks_of(variant, dtype),
+                f"takes none of the timed shapes: {cure} to `benchmarks`",
+            )
 
 
 def _fits(family: Family) -> Checks:
-    problem = family.problem_of((1,) * len(family.sizes))
+    problem = call(family.fits, family.of_shape((1,) * len(family.sizes)))
     yield problem is None or isinstance(problem, str), f"returns {problem!r}: give a sentence, or None"
 
 
@@ -132,14 +159,14 @@ def _own_dtypes(family: Family, variant: Variant) -> Checks:
         yield variant.dtypes, "is empty: name at least one element type, or leave it out"
 
 
-def _shapes(family: Family, shapes: tuple[Shape, ...]) -> Checks:
+def _shapes(family: Family, shapes: tuple[Shape, ...], variant: Variant | None = None) -> Checks:
     count = len(family.sizes)
     cure = f"a tuple of {count} ({', '.join(family.sizes)}) whole numbers from 1 to {LARGEST_SIZE:,}"
     yield isinstance(shapes, tuple), f"has {shapes!r} where a tuple of shapes is due"
     for i, shape in enumerate(shapes):
         are_sizes = isinstance(shape, tuple) and all(isinstance(n, int) and _is_count(n) for n in shape)
         yield are_sizes and len(shape) == count and max(shape) <= LARGEST_SIZE, f"has {shape!r}: a shape is {cure}"
-        yield not (problem := family.problem_of(shape)), f"has {shape!r}: {problem}"
+        yield not (problem := family.problem_of(shape, variant)), f"has {shape!r}: {problem}"
         yield shape not in shapes[:i], f"has {shape!r} twice"
 
 
@@ -154,7 +181,7 @@ def _benchmarks(family: Family, variant: Variant | None = None) -> Checks:
         if dtype:
             known = TYPES if variant else types(family)
             yield dtype in known, f"has shapes for {dtype!r}, which is none of the element types {', '.join(known)}"
-        yield from _shapes(family, shapes)
+        yield from _shapes(family, shapes, variant)
 
 
 def _arrays(family: Family) -> Checks:
@@ -176,7 +203,7 @@ def _array(family: Family, name: object, array: Any) -> Checks:
     yield isinstance(array, DeclaredArray), f"= {array!r}: declare it by In, Out, InOut or Scratch"
     yield _is_name(name), "as a name: functions ask for arrays by name, so it must be one"
     shape, dtype, taken = array.shape, array.dtype, {*family.sizes, *family.scalars, *RESERVED}
-    yield name not in taken, "as a name, which stands for something else too: choose another"
+    yield name not in taken, f"as a name, which stands for something else too: {_another(taken)}"
     yield (
         shape is not None or (family.draw and array.is_input),
         "without a shape: give it one, or let `draw` make an input",
@@ -188,9 +215,17 @@ def _array(family: Family, name: object, array: Any) -> Checks:
         "without an element type, and the family has no `dtypes`: give one of them, such as 'float32'",
     )
     yield dtype in ("", *C_TYPES), f"of type {dtype!r}, which does not exist"
-    for each in [dtype] if dtype else types(family):
-        repeats = array.initial is None or word_of(array.initial, each) is not None
-        yield repeats, f"which {no_word(array.initial, each)}"
+    yield from _initial(array, [dtype] if dtype else types(family))
+
+
+def _initial(array: DeclaredArray, dtypes: Iterable[str]) -> Checks:
+    if callable(array.initial):
+        yield array.role is Role.SCRATCH, "with initial= a function: give a number, or declare it InOut and use `draw`"
+        return
+    if array.initial is None:
+        return
+    for dtype in dtypes:
+        yield word_of(array.initial, dtype) is not None, f"which {no_word(array.initial, dtype)}"
 
 
 def _every_shape(family: Family) -> list[Shape]:
@@ -198,7 +233,7 @@ def _every_shape(family: Family) -> list[Shape]:
     own = [variant for variant in family.variants if variant.benchmarks is None]
     timed = (shape for dtype, v in product(types(family), own) for shape in family.benchmarks_of(v, dtype))
     shapes = dict.fromkeys([(1,) * len(family.sizes), *family.tests, *timed])
-    return [shape for shape in shapes if not family.problem_of(shape)]
+    return [shape for shape in shapes if family.is_valid(shape) and not family.problem_of(shape)]
 
 
 def types(family: Family) -> list[str]:
@@ -276,17 +311,17 @@ def _same_for(family: Family, variant: Variant | None = None) -> Checks:
     yield isinstance(given, tuple), f"is {given!r}: give a tuple of sizes, such as ({family.sizes[0]!r},)"
     for size in given:
         yield size in family.sizes, f"has {size!r}, which is not a size; there are {', '.join(family.sizes)}"
-        pair = of_two_sizes(family, size)
+        pair = of_two_sizes(family, size, variant)
         yield pair, f"has {size!r}, of which no tested shape has a smaller valid value: test a shape with more of it"
         if pair:
             yield from _within(f"has {size!r},", growth(family, *pair))
 
 
-def of_two_sizes(family: Family, size: str) -> tuple[Shape, Shape] | None:
+def of_two_sizes(family: Family, size: str, variant: Variant | None = None) -> tuple[Shape, Shape] | None:
     """Return the smallest tested shape of which there is one with less of a size, and that one; None without any."""
     dtype = next(iter(types(family)), NONE)
     shapes = sorted(family.tests, key=lambda shape: sum(array.size for array in arrays_of(family, shape, dtype)))
-    pairs = ((shape, smaller) for shape in shapes for smaller in smaller_shapes(family, shape, size))
+    pairs = ((shape, smaller) for shape in shapes for smaller in smaller_shapes(family, shape, size, variant))
     return next(pairs, None)
 
 
@@ -450,7 +485,7 @@ def _pair(field: str, case: Case) -> Checks:
 
 
 def _bytes(case: Case, given: Any) -> Checks:
-    size = case.value(given)
+    size = case.count(given)
     yield _is_count(size, 0), f"of {case.id} is {size!r}: give a whole number of bytes"
 
 
@@ -476,12 +511,26 @@ def _scratch(case: Case) -> Checks:
                 isinstance(array, DeclaredArray) and array.role is Role.SCRATCH,
                 f"of {case.id} has {name!r} = {array!r}: declare it by Scratch",
             )
-            yield _is_name(name) and name not in taken, f"of {case.id} has {name!r}, {TAKEN}"
+            yield _is_name(name) and name not in taken, f"of {case.id} has {name!r}, {_taken(taken)}"
+            yield from _within(f"of {case.id} has {name!r}", _initial(array, [array.dtype or case.dtype]))
 
 
 def _entry(case: Case) -> Checks:
     name = case.value(case.variant.entry or case.build.entry)
     yield isinstance(name, str) and name.strip(), f"is {name!r}: give the kernel's name"
+
+
+def _accept(family: Family, variant: Variant) -> Checks:
+    source = Build(family, variant, variant.listed[0], family.dtypes_of(variant)[0]).source
+    for each in variant.accept if isinstance(variant.accept, tuple) else (variant.accept,):
+        is_whole = isinstance(each, Accept) and _is_count(each.line) and all((each.kind, str(each.reason).strip()))
+        yield is_whole, f"has {each!r}: give a tuple of ww.Accept('race', line=15, reason='why it is right')"
+        yield not each.file or (family.folder / each.file).is_file(), f"names {each.file!r}, which is not a file"
+    if source.suffix == ".cu" and source.is_file():
+        try:
+            list(comments_in(source.read_text(errors="replace")))
+        except BadComment as error:
+            yield False, f"of {source.name}, {error}"
 
 
 def _cluster(family: Family, variant: Variant) -> Checks:
@@ -495,7 +544,7 @@ def _cluster(family: Family, variant: Variant) -> Checks:
 
 def _counts(case: Case, given: Any) -> Checks:
     """Check a field of a launch that is one to three counts, or left out."""
-    sizes = case.value(given)
+    sizes = case.counts(given)
     each = tuple(sizes) if isinstance(sizes, tuple | list) else (sizes,)
     yield (
         given == () or (1 <= len(each) <= len("xyz") and all(map(_is_count, each))),
@@ -505,8 +554,18 @@ def _counts(case: Case, given: Any) -> Checks:
 
 def _launches(family: Family, variant: Variant) -> Checks:
     """Check the steps of a variant that has several launches."""
+    own = not (variant.launches and variant.cooperative)
+    yield own, "are steps, and cooperative=True is the variant's: give it to each ww.Step that needs it"
     for step in variant.launches:
         yield isinstance(step, Step), f"holds {step!r}, which is not a Step: give ww.Step for each launch"
+    for i, step in enumerate(variant.launches):
+        entries = [other.entry for other in variant.launches[:i]]
+        yield isinstance(step.stream, str), f"has a step of {step.entry} on the stream {step.stream!r}: give it a name"
+        for name in step.awaited:
+            yield (
+                name in entries,
+                f"has {step.entry} after {name!r}; the steps before it are {', '.join(entries) or 'none'}",
+            )
     for step, case in product(variant.launches, _cases(family, variant) if variant.launches else ()):
         yield (
             isinstance(step.entry, str) and step.entry.strip(),
@@ -562,7 +621,8 @@ def _cases(family: Family, variant: Variant) -> Iterator[Case]:
     """List the variant's cases on the shapes that its family is tested on."""
     for dtype, configuration in product(family.dtypes_of(variant), variant.listed):
         if exists(variant, configuration, dtype):
-            yield from (Case(Build(family, variant, configuration, dtype), shape) for shape in family.tests)
+            build = Build(family, variant, configuration, dtype)
+            yield from (Case(build, shape) for shape in family.tests_of(variant))
 
 
 def _cases_of_every_shape(family: Family, variant: Variant) -> Iterator[Case]:
@@ -573,7 +633,7 @@ def _cases_of_every_shape(family: Family, variant: Variant) -> Iterator[Case]:
     for dtype in family.dtypes_of(variant):
         configuration = next(each for each in variant.listed if exists(variant, each, dtype))
         timed = () if family.draw else family.benchmarks_of(variant, dtype)  # drawing large inputs takes its time
-        for shape in dict.fromkeys((*family.tests, *timed)):
+        for shape in dict.fromkeys((*family.tests_of(variant), *timed)):
             yield Case(Build(family, variant, configuration, dtype), shape)
 
 
@@ -588,6 +648,7 @@ FAMILY_RULES: Mapping[str, Callable[[Family], Checks]] = {
     "sizes": _sizes,
     "scalars": _scalars,
     "fits": _fits,
+    "valid": _valid,
     "variants": _variants,
     "dtypes": lambda family: _dtypes(family.dtypes),
     "tests": _tests,
@@ -605,6 +666,7 @@ VARIANT_RULES: Mapping[str, Callable[[Family, Variant], Checks]] = {
     "dtypes": _own_dtypes,
     "configurations": _configurations,
     "takes": _takes,
+    "valid": _valid,
     "source": _source,
     "include": _include,
     "flags": _flags,
@@ -623,6 +685,7 @@ VARIANT_RULES: Mapping[str, Callable[[Family, Variant], Checks]] = {
     "entry": _each_case(_entry),
     "grid": _each_case(lambda case: _counts(case, case.variant.grid)),
     "cluster": _cluster,
+    "accept": _accept,
     "function": _function,
     "arguments": _arguments,
     "symbols": _symbols,

@@ -22,7 +22,7 @@ def builds(families: Iterable[Family]) -> list[Build]:
 
 def tested_cases(families: Iterable[Family]) -> list[Case]:
     """List every build on every shape that its family is tested on."""
-    return [Case(build, shape) for build in builds(families) for shape in build.family.tests]
+    return [Case(build, shape) for build in builds(families) for shape in build.family.tests_of(build.variant)]
 
 
 def _cases_of_benchmarks(families: Iterable[Family]) -> list[Case]:

@@ -9,9 +9,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from warpwatch.catalogue.accepted import Accept
 from warpwatch.catalogue.arrays import DeclaredArray, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage, Queue, Requirement
-from warpwatch.catalogue.launches import Capability, Owner, Sizes, Step, read_capability
+from warpwatch.catalogue.launches import Capability, Owner, Step, WrittenSizes, read_capability
 from warpwatch.catalogue.named_arguments import takes
 from warpwatch.catalogue.names import print_short, size_name
 from warpwatch.catalogue.texts import Text
@@ -106,11 +107,14 @@ class Variant:
     - ``tile``: -> elements of the result that a thread block computes along x and y, where that is not the block;
     - ``fixed_blocks``: other blocks are refused, because the kernel needs macros for each;
     - ``takes``: -> whether that configuration exists in that type;
+    - ``valid``: sizes -> whether this variant takes such a shape, besides ``valid`` of the family. Others are left out;
     - ``dtypes``: the element types, where they are not the family's;
     - ``x``, ``y``: the axis of the result that blockIdx.x and blockIdx.y run along (y: None where there is none). The
       grid and the owner of an element follow from them;
-    - ``grid``: a number, sizes or -> sizes, where the grid does not follow from the tile; ``blocks`` helps;
+    - ``grid``: a number, sizes, a text such as "ceil(n/BLOCK_X) rows", or -> any of these, where the
+      grid does not follow from the tile; ``blocks`` helps;
     - ``cluster``: blocks of a thread block cluster, in the same ways;
+    - ``cooperative``: all blocks run at the same time (cuLaunchCooperativeKernel), so that they may synchronise;
     - ``launches``: several steps that are timed together;
     - ``scratch``: -> name and Scratch of arrays that this variant alone needs;
     - ``capability``: the oldest compute capability that runs it;
@@ -125,12 +129,13 @@ class Variant:
     - ``arguments``: the kernel's arguments as text (warpwatch/catalogue/argument_words.py), or a function that takes
       ``at`` (array -> address) and returns NumPy scalars. One that takes ``padding`` too works on rows with so many
       elements between them. Empty: every array, then the sizes as int;
-    - ``shared_bytes``: a number or -> dynamic shared memory of a block in bytes;
+    - ``shared_bytes``: a number, a text such as "4*BLOCK_X", or -> dynamic shared memory of a block in bytes;
     - ``symbols``: name of a __constant__ or __device__ variable -> the input that is copied there. A variable may be
       larger; a smaller one is refused, unless the kernel is given a pointer to the input too;
     - ``fallback``: -> in words, a slower branch that the kernel takes, or an empty text. Saved runs and tables repeat
       it;
     - ``benchmarks``: shapes that are timed instead of the family's;
+    - ``accept``: findings of the software device that are right, as Accept, each with its reason;
     - ``deterministic``, ``same_for``: where they are not the family's;
     - ``owner``: ``index`` of an element -> its owner, where x and y do not give it;
     - ``order``: ``tile`` (x, y), ``tiles`` (x, y) -> number of the block that computes the tile, counted along x, then
@@ -154,12 +159,13 @@ class Variant:
     include: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     entry: str | Callable[..., str] = ""
-    grid: Sizes | Callable[..., Sizes] = ()
-    cluster: Sizes | Callable[..., Sizes] = 1
+    grid: WrittenSizes | Callable[..., WrittenSizes] = ()
+    cluster: WrittenSizes | Callable[..., WrittenSizes] = 1
     scratch: Callable[..., Mapping[str, DeclaredArray]] | None = None
+    cooperative: bool = False
     launches: tuple[Step, ...] = ()
     arguments: str | Callable[..., tuple[Any, ...]] = ""
-    shared_bytes: int | Callable[..., int] = 0
+    shared_bytes: int | str | Callable[..., int | str] = 0
     owner: Callable[..., Owner] | None = None
     order: Callable[..., int] | None = None
     tile_of: Callable[..., tuple[int, int]] | None = None
@@ -171,8 +177,10 @@ class Variant:
     macros: Callable[..., Mapping[str, Macro]] | None = None
     fixed_blocks: bool = False
     takes: Callable[..., bool] | None = None
+    valid: Callable[..., bool] | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
     fallback: Callable[..., str] | None = None
+    accept: tuple[Accept, ...] = ()
 
     def __repr__(self) -> str:
         return f"Variant({self.name!r})"

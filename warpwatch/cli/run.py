@@ -10,7 +10,7 @@ import argparse
 import random
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -27,6 +27,7 @@ from warpwatch.catalogue.validation import problems, require
 from warpwatch.cli.json_file import JsonFile, add_json
 from warpwatch.cli.options import add_device, add_keywords, case_ids, completed, selector
 from warpwatch.devices import host_memory
+from warpwatch.devices.accepting import accepted_of
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import CompileError
@@ -161,19 +162,30 @@ def run_case(
     trial = plan(case, seed=seed, launches=launches or (info.launches if info else SOFTWARE_LAUNCHES))
     tested, first = _evaluate(machine, trial, image.path, repeat)
     problems = tested.faults
-    print(f"{case.id}: {case.variant.note}")
-    print(f"seed      {seed} (repeat with --seed)")
+    print(f"{case.id}: {case.variant.note}\nseed      {seed} (repeat with --seed)")
     print(f"launches  {trial.launches} on these inputs (--launches), {len(trial.draws) - 1} on others")
     _print_arrays(case, trial.inputs[0], first.results, print_arrays)
     if not case.family.prints:
         loaded = load(machine, case, image.path, upload(machine, case, trial.inputs[0]))
         json.record = replace(json.record, cases={case.id: _time(loaded, info)})
         problems = problems or _late_problems(loaded, trial, repeat)
-    remark = [f"remark    {tested.remark.removeprefix(f'{case.id}: ')}"] if tested.remark else []
-    print(*remark, "result    WRONG" if problems else "result    right", *problems, sep="\n")
+    accepted = accepted_by(machine, case)
+    _print_verdict(tested.remark.removeprefix(f"{case.id}: "), accepted, problems)
     launched = f"seed {seed}, {trial.launches} launches on these inputs, {len(trial.draws) - 1} on others"
-    json.add(_tested(case, repeat, WrongResult.of(problems) if problems else None, launched))
+    json.add(_tested(case, repeat, WrongResult.of(problems) if problems else None, launched, *accepted))
     return not problems
+
+
+def _print_verdict(remark: str, accepted: Sequence[str], problems: Sequence[str]) -> None:
+    lines = [f"remark    {remark}"] if remark else []
+    lines += [f"accepted  {each}" for each in accepted]
+    print(*lines, "result    WRONG" if problems else "result    right", *problems, sep="\n")
+
+
+def accepted_by(machine: Machine, case: Case) -> list[str]:
+    """Return the findings of a case that were accepted, each with its reason."""
+    keys = (machine.accepted() if isinstance(machine, Device) else None) or ()
+    return [str(each) for each in (accepted_of(case.build) if keys else ()) if each.key in keys]
 
 
 def _evaluate(machine: Machine, trial: Trial, image: Path, repeat: str) -> tuple[Evaluation, Outcome]:
@@ -287,7 +299,10 @@ def _run_every_case(project: Project, expression: str, settings: Settings, json:
             json.add(_tested(case, again, error))
             print(error)
             return 2
-        json.add(_tested(case, again, WrongResult.of(tested.faults) if tested.faults else None))
+        accepted = accepted_by(machine, case)
+        json.add(_tested(case, again, WrongResult.of(tested.faults) if tested.faults else None, *accepted))
+        for each in accepted:
+            print(f"{case.id}: accepted {each}")
         if tested.faults:
             wrong += 1
             print(f"{case.id}: WRONG", *tested.faults, sep="\n")

@@ -51,7 +51,6 @@ from warpwatch.devices.machine import (
     GuardedArray,
     Machine,
     Parameter,
-    in_order,
     laid_out,
     parameters_for,
 )
@@ -194,7 +193,8 @@ def prepare_launches(
         declared = declared_element(kernels, demangled([symbol])[0].rpartition("::")[2])
         if note := check_variable(symbol, size, declared, array, may_be_cut=name in pointed):
             notes.append(f"symbols   {note}")
-    return Prepared(launches[0][0], in_order(starts), tuple(notes), symbols)
+    start = machine.in_sequence([launch for _, launch, _ in launches], starts)
+    return Prepared(launches[0][0], start, tuple(notes), symbols)
 
 
 def _check_arguments(case: Case, kernels: Kernels, launches: Launches) -> list[str]:
@@ -205,8 +205,10 @@ def _check_arguments(case: Case, kernels: Kernels, launches: Launches) -> list[s
         if parameters is None:
             continue
         name = demangled([function.name])[0].partition("(")[0]
-        if fault := unfit(f"the kernel {name}" if len(launches) > 1 else "the kernel", arguments, parameters):
-            raise DeviceError(f"arguments: {fault}")
+        kernel = f"the kernel {name}" if len(launches) > 1 else "the kernel"
+        if unfit(kernel, arguments, parameters):
+            parameters = with_names(parameters, kernels, name)
+            raise DeviceError(f"arguments: {unfit(kernel, arguments, parameters)}")
         if len(arguments) == len(parameters):
             passed += _pairs(arguments, parameters)
     unwritten = [
@@ -490,15 +492,33 @@ def _declared_types(kernels: Kernels, name: str) -> list[str]:
     Nothing where the source has no such kernel, or several that differ. Types may be any words.
     """
     text = _text_of(kernels)
+    spellings = [[_divided(_resolved(part, kernels, text))[0] for part in parts] for parts in _spellings(text, name)]
+    return spellings[0] if spellings and all(each == spellings[0] for each in spellings) else []
+
+
+def with_names(parameters: tuple[Parameter, ...], kernels: Kernels, name: str) -> tuple[Parameter, ...]:
+    """Return parameters with the names that the source gives them, where it has one kernel of that name and number.
+
+    ``name``: of the kernel, with or without namespaces and what is in angle brackets.
+    """
+    bare = re.sub(r"<.*", "", name).split()[-1].rpartition("::")[2]
+    names = [[_divided(part)[1] for part in parts] for parts in _spellings(_text_of(kernels), bare)]
+    if not names or any(each != names[0] for each in names) or len(names[0]) != len(parameters):
+        return parameters
+    return tuple(replace(each, name=name) for each, name in zip(parameters, names[0], strict=True))
+
+
+def _spellings(text: str, name: str) -> list[list[str]]:
+    """Return the parameters of each kernel or function of the host of that name as a source spells them."""
     spellings = list[list[str]]()
     for match in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
         before = re.split(r"[;{}]", text[max(0, match.start() - 400) : match.start()])[-1]
         end = _closing(text, match.end())
         if not re.search(r"\b__global__\b|\bvoid\s+$", before) or not re.match(r"\s*[;{]", text[end + 1 :]):
             continue
-        parts = [_resolved(part.partition("=")[0], kernels, text) for part in _split(text[match.end() : end])]
-        spellings.append([_without_name(part) for part in parts if part != "void"])
-    return spellings[0] if spellings and all(each == spellings[0] for each in spellings) else []
+        parts = [part.partition("=")[0].strip() for part in _split(text[match.end() : end])]
+        spellings.append([part for part in parts if part != "void"])
+    return spellings
 
 
 def declared_element(kernels: Kernels, name: str) -> str:
@@ -554,12 +574,12 @@ def _meanings(source: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, each) for name, (each, *more) in meanings.items() if not more and name not in directives)
 
 
-def _without_name(parameter: str) -> str:
-    """Return the type of a parameter: what is left without its name, which is the last word if that is not a type."""
+def _divided(parameter: str) -> tuple[str, str]:
+    """Return type and name of a parameter: its name is the last word if that is not a type."""
     words = re.findall(r"[\w:]+|\S", parameter)
     is_name = len(words) > 1 and re.fullmatch(r"[A-Za-z_]\w*", words[-1]) and not QUALIFIERS.fullmatch(words[-1])
     named = is_name and not ({words[-1]} & BUILT_IN) and any(re.match(r"\w", word) for word in words[:-1])
-    return " ".join(words[:-1] if named else words)
+    return (" ".join(words[:-1]), words[-1]) if named else (" ".join(words), "")
 
 
 def _closing(text: str, place: int) -> int:

@@ -1,4 +1,4 @@
-"""Calls the CUDA driver directly for clusters, graphs, context events, settings and shared memory, which PyCUDA lacks.
+"""Calls the CUDA driver directly for what PyCUDA lacks: launches with attributes, graphs, context events, settings.
 
 PyCUDA does not give the handles of its functions away either, so the module is loaded once more, in the same context.
 """
@@ -18,7 +18,8 @@ from warpwatch.devices.compile.compiler import read_image
 from warpwatch.devices.machine import DeviceError
 
 MAX_DYNAMIC_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: CUDA allows 48 KiB without being asked
-CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+COOPERATIVE, CLUSTER_DIMENSION = 2, 4  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+TOO_LARGE = 720  # CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
 CAPTURE_OF_THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, which cuIpcOpenMemHandle asks for
 HANDLE_BYTES = 64  # of a CUipcMemHandle
@@ -40,7 +41,7 @@ VALUE_BYTES = 64  # of the union CUstreamAttrValue, the longest value of a setti
 
 
 class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute of cuda.h for a cluster's dimensions; its value is a union of 64 bytes."""
+    """CUlaunchAttribute of cuda.h; its value is a union of 64 bytes."""
 
     _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_uint * 16))
 
@@ -90,7 +91,7 @@ class Module:
         self._cuda, self._handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
         _check(
             self._cuda.cuModuleLoadData(ctypes.byref(self._handle), read_image(image)),
-            f"{kernel} cannot be loaded for a launch in clusters",
+            f"{kernel} cannot be loaded again",
         )
 
     def function(self, name: str) -> ctypes.c_void_p:
@@ -98,7 +99,7 @@ class Module:
         kernel = ctypes.c_void_p()
         _check(
             self._cuda.cuModuleGetFunction(ctypes.byref(kernel), self._handle, name.encode()),
-            f"{name} cannot be loaded for a launch in clusters",
+            f"{name} cannot be loaded again",
         )
         return kernel
 
@@ -107,38 +108,48 @@ class Module:
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         _check(
             self._cuda.cuModuleGetGlobal_v2(ctypes.byref(address), ctypes.byref(size), self._handle, name.encode()),
-            f"the variable {name} cannot be set for launches in clusters",
+            f"the variable {name} of the module that is loaded again cannot be set",
         )
         return address.value
 
-    def cluster_launcher(self, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
-        """Return a function that launches a kernel in clusters of blocks. Raises DeviceError."""
+    def launcher(self, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
+        """Return a function that launches a kernel in clusters of blocks, or cooperatively. Raises DeviceError."""
         cuda, kernel = self._cuda, self.function(name)
+        how = "cooperatively" if launch.cooperative else f"in clusters of {launch.cluster}"
         _check(
             cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes),
-            f"{name} cannot be prepared for a launch in clusters",
+            f"{name} cannot be prepared for a launch {how}",
         )
         buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
         places = (BUFFER_POINTER, ctypes.addressof(buffer), BUFFER_SIZE, ctypes.addressof(size), END)
         extra = (ctypes.c_void_p * 5)(*places)
-        attribute = _Attribute(CLUSTER_DIMENSION, b"", (ctypes.c_uint * 16)(*launch.cluster))
+        values = [(CLUSTER_DIMENSION, launch.cluster)] if launch.cluster != (1, 1, 1) else []
+        values += [(COOPERATIVE, (1, 0, 0))] if launch.cooperative else []
+        attributes = (_Attribute * len(values))(*(_Attribute(i, b"", (ctypes.c_uint * 16)(*v)) for i, v in values))
         three = ctypes.c_uint * 3
         config = _Config(
-            three(*launch.grid), three(*launch.block), launch.shared_bytes, stream, ctypes.pointer(attribute), 1
+            three(*launch.grid), three(*launch.block), launch.shared_bytes, stream, attributes, len(values)
         )
-        kept = (buffer, size, attribute)  # what `extra` and `config` point to
+        kept = (buffer, size, attributes)  # what `extra` and `config` point to
 
         def start(_: object = kept) -> None:
             if status := cuda.cuLaunchKernelEx(ctypes.byref(config), kernel, None, extra):
-                raise DeviceError(
-                    f"launching {name} in clusters of {launch.cluster} failed with status {status}: clusters need "
-                    "compute capability 9.0, at most 8 blocks, and a grid that they divide"
-                )
+                raise DeviceError(f"launching {name} {how} failed with status {status}: {_needs(launch, status)}")
 
         return start
 
     def unload(self) -> None:
         self._cuda.cuModuleUnload(self._handle)
+
+
+def _needs(launch: Launch, status: int) -> str:
+    """Say what a launch that failed needs."""
+    if status == TOO_LARGE:
+        blocks = math.prod(launch.grid)
+        return f"its {blocks:,} blocks must all run at the same time, and there is no room for them: launch fewer"
+    if launch.cooperative:
+        return "the kernel needs as many threads as its block has, and all blocks at the same time"
+    return "clusters need compute capability 9.0, at most 8 blocks, and a grid that they divide"
 
 
 def resident_blocks(image: Path, name: str, launch: Launch) -> int | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from warpwatch.devices.runner import Outcome, run_several
 from warpwatch.devices.same_bits import Watch
 
 SEEDS = range(3)  # of inputs that are tried before it is said that a family's tests show nothing
+FEWEST_TOGETHER = 4  # a common divisor of tested sizes from which on a kernel may take its multiples alone
 LOOKED_AT = 64  # elements that are compared first, because nearly always one of them shows enough
 
 
@@ -128,7 +130,7 @@ def faults(
     for outcome in outcomes:
         mismatches = _mismatches(trial, outcome)
         notes = [*outcome.notes, *_notes(trial, outcome)]
-        notes += filter(None, [note_on(case, outcome.results)] if mismatches else [])
+        notes += filter(None, [note_on(case, outcome.results), unlike_tests(case)] if mismatches else [])
         problems: list[str] = [
             explain(case, name, mismatch, again, (offsets or {}).get(name, 0), notes)
             for name, mismatch in mismatches.items()
@@ -151,6 +153,17 @@ def _notes(trial: Trial, outcome: Outcome) -> list[str]:
         else "; `low=` and `high=` of an array, or `draw` of the family, keep others out"
     )
     return [*notes, f"inputs    {words}{cure}"] if words else notes
+
+
+def unlike_tests(case: Case) -> str:
+    """Say that all tested sizes are multiples of a number and a case's is not, where ``valid`` says nothing; or ""."""
+    tests = case.family.tests_of(case.variant)
+    for axis, (name, size) in enumerate(case.sizes.items()) if not case.family.valid_of(case.variant) else ():
+        common = math.gcd(*(shape[axis] for shape in tests))
+        if common >= FEWEST_TOGETHER and size % common:
+            cure = f"if the kernel takes no others, declare valid=lambda {name}: {name} % {common} == 0"
+            return f"shape     {name} = {size} is not a multiple of {common}, as each tested {name} is: {cure}"
+    return ""
 
 
 def _mismatches(trial: Trial, outcome: Outcome) -> dict[str, Mismatch]:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from warpwatch.devices.compile.compiler import NoCompiler, Target, compile_file,
 from warpwatch.devices.compile.symbols import demangled, missing_entry
 from warpwatch.devices.gpus import asked
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, Limits
-from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, pack, poison_of
+from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, in_order, pack, poison_of
 from warpwatch.devices.mismatch import WrongResult
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
@@ -104,7 +104,8 @@ class Device:
         self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
         self._start, self._stop = driver.Event(), driver.Event()
         self._memory: dict[int, Any] = {}
-        # Modules whose kernels are launched in clusters, loaded once more: their variables are set in both.
+        self._streams = {"": self._stream}  # those of launch sequences too, by their names
+        # Modules whose kernels PyCUDA cannot launch as they want, loaded once more: their variables are set in both.
         self._loaded_again = WeakKeyDictionary[Any, driver_calls.Module]()
         # The number of the last hold that was released, and how many holds ran into their limit; hold.cu reads them.
         self._hold_flags = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
@@ -217,10 +218,11 @@ class Device:
             raise DeviceError(refused)
         module, kernel, image = function.handle
         packed, shared = pack(arguments, function.parameters or ()), launch.shared_bytes
-        if launch.cluster != (1, 1, 1):
+        queue = self._queue(launch.stream)
+        if launch.cluster != (1, 1, 1) or launch.cooperative:
             again = self._loaded_again.get(module) or driver_calls.Module(image, function.name)
             self._loaded_again[module] = again
-            return again.cluster_launcher(function.name, launch, int(self._stream.handle), packed)
+            return again.launcher(function.name, launch, int(queue.handle), packed)
         values = (packed,) if packed else ()
         what = (
             f"launching {demangled([function.name])[0]}, grid {launch.grid}, block {launch.block}, {shared:,} bytes of "
@@ -233,7 +235,40 @@ class Device:
 
         def start() -> None:
             with self._errors(what):
-                kernel.prepared_async_call(launch.grid, launch.block, self._stream, *values, shared_size=shared)
+                kernel.prepared_async_call(launch.grid, launch.block, queue, *values, shared_size=shared)
+
+        return start
+
+    def _queue(self, name: str) -> Any:
+        """Return the stream of that name, which no other waits for by itself."""
+        if name not in self._streams:
+            with self._errors("making a stream"):
+                self._streams[name] = self._driver.Stream(1)
+        return self._streams[name]
+
+    def in_sequence(self, launches: Sequence[Launch], starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        names = dict.fromkeys(launch.stream for launch in launches if launch.stream)
+        if not names:
+            return in_order(starts)
+        own, others = self._stream, [self._queue(name) for name in names]
+        last = [max(i for i, launch in enumerate(launches) if launch.stream == name) for name in names]
+        without_time = self._driver.event_flags.DISABLE_TIMING
+        with self._errors("making an event"):
+            begin, *ends = (self._driver.Event(without_time) for _ in range(1 + len(launches)))
+
+        def start() -> None:
+            with self._errors("queueing launches on several streams"):
+                begin.record(own)
+                for other in others:
+                    other.wait_for_event(begin)
+                for launch, each, end in zip(launches, starts, ends, strict=True):
+                    queue = self._queue(launch.stream)
+                    for earlier in launch.after:
+                        queue.wait_for_event(ends[earlier])
+                    each()
+                    end.record(queue)
+                for number in last:
+                    own.wait_for_event(ends[number])
 
         return start
 
@@ -351,6 +386,20 @@ class Device:
                 yield f", the second with --schedule-seed {seed}"
         else:
             yield ""
+
+    def accept(self, findings: Iterable[str]) -> None:
+        if self.finds_faults:
+            import softcuda  # noqa: PLC0415  # where it is needed
+
+            softcuda.accept(findings)
+
+    def accepted(self) -> list[str] | None:
+        """Return which of the accepted findings there were since this was asked last; None where none is looked for."""
+        if not self.finds_faults:
+            return None
+        import softcuda  # noqa: PLC0415  # where it is needed
+
+        return softcuda.accepted()
 
     @functools.cached_property
     def _occupy(self) -> Function:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from warpwatch.catalogue.threads import for_each
 from warpwatch.devices import host_memory
 from warpwatch.devices.compile.compiler import read_image
 from warpwatch.devices.compile.symbols import missing_entry
-from warpwatch.devices.machine import DeviceError, Function, GuardedArray, repeated
+from warpwatch.devices.machine import DeviceError, Function, GuardedArray, in_order, repeated
 
 FILLED_AT_ONCE = 2**24  # bytes that one thread fills
 
@@ -91,6 +91,12 @@ class Host:
 
     def in_another_order(self, number: int) -> AbstractContextManager[str]:
         return nullcontext("")
+
+    def in_sequence(self, launches: Sequence[Launch], starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        return in_order(starts)
+
+    def accept(self, findings: Iterable[str]) -> None:
+        pass
 
     def finish(self) -> None:
         pass

@@ -40,12 +40,13 @@ class Limits:
 
     def _refusals(self, launch: Launch, kernel: Resources) -> Iterator[str]:
         threads, blocks = (int(np.prod(sizes, dtype=np.int64)) for sizes in (launch.block, launch.cluster))
+        few = "CUDA takes 1 or more: round up, or declare by `valid` which sizes the kernel takes"
         if threads > self.threads:
             yield f"a block of {size_name(launch.block)} has {threads:,} threads; this device allows {self.threads:,}"
         for what, sizes, most in (("block", launch.block, self.block), ("grid", launch.grid, self.grid)):
             for axis, size, limit in zip("xyz", sizes, most, strict=True):
                 if not 1 <= size <= limit:
-                    allowed = f"this device allows {limit:,}" if size > limit else "CUDA takes 1 or more"
+                    allowed = f"this device allows {limit:,}" if size > limit else few
                     yield f"{what}.{axis} would be {size:,}; {allowed}"
         if launch.shared_bytes + kernel.shared_bytes > self.shared_bytes:
             static = f" and {kernel.shared_bytes:,} of the kernel's own" if kernel.shared_bytes else ""

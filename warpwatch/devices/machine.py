@@ -82,11 +82,12 @@ class NoFigure(DeviceError):
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A parameter of a kernel: its place and size in bytes, and its type in C++, empty where it is not known."""
+    """A parameter of a kernel: its place and size in bytes, and its type and name in C++, empty where not known."""
 
     offset: int
     size: int
     type: str = ""
+    name: str = ""
 
     @property
     def end(self) -> int:
@@ -95,8 +96,8 @@ class Parameter:
     def __str__(self) -> str:
         counted = f"{self.size} byte{'s' if self.size != 1 else ''}"
         if not self.type:
-            return counted
-        written = re.sub(r"^(.+?) const\b", r"const \1", self.type)
+            return f"{self.name} ({counted})" if self.name else counted
+        written = " ".join(filter(None, [re.sub(r"^(.+?) const\b", r"const \1", self.type), self.name]))
         return written if "*" in written else f"{written} ({counted})"
 
 
@@ -169,6 +170,12 @@ class Machine(Protocol):
     def launcher(self, function: Function, launch: Launch, arguments: Sequence[np.generic]) -> Callable[[], None]:
         """Prepare a launch and return a function that starts it; ``finish`` waits for it."""
 
+    def in_sequence(self, launches: Sequence[Launch], starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """Return a function that starts launches in order, each on its stream and after those that it waits for.
+
+        What is queued later on the case's own stream waits for all of them.
+        """
+
     def set_constant(self, function: Function, name: str, address: int, size: int) -> int:
         """Copy ``size`` bytes, or as many as fit, into a variable of a kernel's module, and return the variable's."""
 
@@ -192,6 +199,9 @@ class Machine(Protocol):
 
         The value says which order that is, or nothing.
         """
+
+    def accept(self, findings: Iterable[str]) -> None:
+        """Accept findings of kernels, where the machine has any; softcuda.accept says how they are written."""
 
     def finish(self) -> None:
         """Wait for the launches. Raises DeviceError where one failed, or did not end within the limit."""

@@ -15,10 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
-from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.cases import Case, initial_values
+from warpwatch.catalogue.declaration import is_drawn_by_run
 from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
+from warpwatch.devices.accepting import accepted_of
 from warpwatch.devices.arguments import Prepared, named_arguments, prepare_launches
 from warpwatch.devices.compile.builds import kernels_of, symbol_of
 from warpwatch.devices.digest import digests
@@ -29,6 +31,8 @@ from warpwatch.devices.preparing import is_prepared, other_values
 from warpwatch.devices.references import LINE
 
 _libc = ctypes.CDLL(None)
+# What softcuda says of a grid's barrier in a usual launch, and what to declare then.
+NOT_COOPERATIVE, COOPERATIVE = "cuLaunchCooperativeKernel", "declare   cooperative=True of the kernel or its ww.Step"
 DIGESTED_BYTES = 2**20  # of results, from which on they are compared by digests on a GPU
 _kernels_of = functools.lru_cache(maxsize=256)(kernels_of)  # each copy of each case asks; for messages alone
 
@@ -87,7 +91,7 @@ class Loaded:
     arrays that belong to this case alone, by name. ``start`` launches; ``restore`` gives arrays their first values
     again, and is to be called before each launch. ``notes``: what is unusual in the declaration, and the likely cause
     if the kernel turns out to be wrong. ``variables``: of the kernel's module, where their values were kept.
-    ``symbols``: variables that hold inputs, with the names of these.
+    ``symbols``: variables that hold inputs, with the names of these. ``firsts``: addresses of first values.
     """
 
     case: Case
@@ -100,6 +104,7 @@ class Loaded:
     notes: tuple[str, ...] = ()
     variables: Variables | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
+    firsts: tuple[int, ...] = ()
 
     @functools.cached_property
     def results(self) -> tuple[GuardedArray, ...]:
@@ -135,6 +140,8 @@ class Loaded:
         """Give back the memory of the arrays that belong to this case alone."""
         for array in self.own.values():
             array.free()
+        for address in self.firsts:
+            self.machine.free(address)
         if self.variables:
             self.variables.free()
 
@@ -212,7 +219,10 @@ def load_with(
                 own[array.name] = GuardedArray(machine, array.name, padded, array.dtype, placement.offset(index, array))
                 on_error.callback(own[array.name].free)
         prepared = prepare({array.name: array.address for array in (*inputs, *own.values())})
-        restore = _restorer(machine, case, inputs, own)
+        firsts = _first_values(machine, case)
+        for address in firsts.values():
+            on_error.callback(machine.free, address)
+        restore = _restorer(machine, case, inputs, own, firsts)
         on_error.pop_all()
     return Loaded(
         case=case,
@@ -224,7 +234,18 @@ def load_with(
         own=own,
         notes=prepared.notes,
         symbols=prepared.symbols,
+        firsts=tuple(firsts.values()),
     )
+
+
+def _first_values(machine: Machine, case: Case) -> dict[str, int]:
+    """Upload the first values that functions of the declaration give, and return their addresses by array."""
+    addresses = {}
+    for array in case.arrays:
+        if callable(array.initial):
+            addresses[array.name] = machine.allocate(array.nbytes)
+            machine.write(addresses[array.name], initial_values(case, array))
+    return addresses
 
 
 def with_variables(loaded: Loaded) -> Loaded:
@@ -250,6 +271,8 @@ def _prepare(
             return Prepared(Function(case.variant.name, None), machine.call(case, addresses))
     if placement.padding and not case.variant.takes_padding:
         raise BadCase(f"{case.id}: {case.variant.name} takes no padded rows: its arguments do not ask for `padding`")
+    if not is_drawn_by_run():  # what foreign code accepts of itself is not
+        machine.accept(each.key for each in accepted_of(case.build))
     functions: list[Function] = []
     launches = []
     drawn = {array.name: array.shape for array in inputs} if case.family.draw else None
@@ -263,11 +286,16 @@ def _prepare(
 
 
 def _restorer(
-    machine: Machine, case: Case, inputs: Sequence[GuardedArray], own: Mapping[str, GuardedArray]
+    machine: Machine,
+    case: Case,
+    inputs: Sequence[GuardedArray],
+    own: Mapping[str, GuardedArray],
+    firsts: Mapping[str, int],
 ) -> Callable[[], None]:
-    """Return a function that gives arrays their first values again: those changed in place, and results with some.
+    """Return a function that gives arrays their first values again: those changed in place, and others with some.
 
-    Raises BadCase where no word fills an array with its initial value.
+    ``firsts``: addresses of first values, by array, where a function of the declaration gives them. Raises
+    BadCase where no word fills an array with its initial value.
     """
     uploaded = {array.name: array.address for array in inputs}
     starts: list[Callable[[], None]] = []
@@ -275,6 +303,8 @@ def _restorer(
         target = own.get(array.name)
         if target and array.role is Role.IN_OUT:
             starts.append(functools.partial(machine.copy, target.address, uploaded[array.name], target.nbytes))
+        elif target and array.name in firsts:
+            starts.append(functools.partial(machine.copy, target.address, firsts[array.name], array.nbytes))
         elif target and array.initial is not None:
             starts.append(functools.partial(machine.fill, target.address, target.nbytes, initial_word(array)))
     return in_order(starts)
@@ -282,7 +312,7 @@ def _restorer(
 
 def initial_word(array: CaseArray) -> int:
     """Return the word that fills an array with its initial value, which it has. Raises BadCase where none does."""
-    assert array.initial is not None
+    assert isinstance(array.initial, int | float)
     word = word_of(array.initial, array.dtype)
     if word is None:
         raise BadCase(f"{array.name} {no_word(array.initial, array.dtype)}")
@@ -412,7 +442,8 @@ def launch_and_wait(loaded: Loaded) -> None:
             loaded.start()
             loaded.machine.finish()
         except DeviceError as error:
-            raise DeviceError("\n  ".join([str(error), *loaded.notes]), error.lost) from None
+            cure = [COOPERATIVE] if NOT_COOPERATIVE in str(error) else []
+            raise DeviceError("\n  ".join([str(error), *cure, *loaded.notes]), error.lost) from None
 
 
 def launch_once(loaded: Loaded) -> dict[str, Array]:

@@ -252,6 +252,11 @@ def call_missing(build: Build) -> str:
     return call_problem(build.variant, gpu().info)
 
 
+def accepted_findings() -> list[str] | None:
+    """Return, in the child, which of the accepted findings there were; None where the device looks for none."""
+    return gpu().accepted()
+
+
 def fault_of_reference(name: str) -> tuple[str, str] | None:
     """Return field and fault of what a family's reference and tolerance compute, in the child, or None."""
     with stage(f"the reference of {name} on the smallest shape (NumPy on the host)", AT_COLLECTION):

@@ -8,7 +8,7 @@ build, leaves out those for which it returns something false.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import pytest
@@ -51,7 +51,19 @@ def cases_of(
     if bool(name) == bool(shapes):
         raise ValueError(f"give the name of a list ({', '.join(CASES)}), or shapes=[...]")
     listed = _list(CASES, name)(families) if name else (Case(b, s) for b in builds(families) for s in shapes)
-    return [*filter(where, listed), *(problems(families) if name in WITH_PROBLEMS else ())]
+    chosen = list(filter(where, listed))
+    if shapes:
+        chosen = list(_valid(chosen))
+    return [*chosen, *(problems(families) if name in WITH_PROBLEMS else ())]
+
+
+def _valid(cases: Iterable[Case]) -> Iterator[Case]:
+    """Yield cases, but for those that their variant alone refuses. Raises ValueError where a family refuses one."""
+    for case in cases:
+        if len(case.shape) != len(case.family.sizes) or case.family.is_valid(case.shape, case.variant):
+            yield case
+        elif not case.family.is_valid(case.shape):
+            raise ValueError(f"{case.id}: {case.problem}")
 
 
 def builds_of(families: Families, name: str, *, where: Callable[[Build], object] = lambda build: True) -> list[Build]:

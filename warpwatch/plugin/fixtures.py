@@ -10,8 +10,9 @@ import functools
 import itertools
 import math
 import os
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.draws import has_few_cases
-from warpwatch.catalogue.names import print_short, size_name
+from warpwatch.catalogue.names import BadCase, print_short, size_name
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import Problem
@@ -145,6 +146,20 @@ def assert_right(
     return [(name, text) for name, text in properties.items() if text]
 
 
+def _valid(case: Case) -> Case:
+    """Return a case or, where Hypothesis has drawn a shape that ``valid`` refuses, that of the nearest valid one.
+
+    Raises BadCase where a shape that is not drawn is refused.
+    """
+    if case.family.is_valid(case.shape, case.variant):
+        return case
+    hypothesis: Any = sys.modules.get("hypothesis")
+    near = case.family.near(case.shape, case.variant)
+    if near and hypothesis and hypothesis.currently_in_test_context():
+        return replace(case, shape=near)
+    raise BadCase(f"{case.id}: {case.problem}")
+
+
 def _fail_where(problems: Sequence[str]) -> None:
     if problems:
         failure = pytest.fail.Exception("\n".join(problems), pytrace=False)
@@ -193,6 +208,7 @@ class Check:
         chosen = case or self.case
         if chosen is None:
             pytest.fail("check() needs a case where the test is marked with builds: check(case)", pytrace=False)
+        chosen = _valid(chosen)
         again = self.again if seed is None else f"python -m warpwatch run {chosen.id} --seed {seed}{self.by_hand}"
         repeats = chosen == self.case and self._is_repeated(chosen)
         launches = 1 if exact or not repeats else min(self.launches, AGAIN)
@@ -245,7 +261,7 @@ class Check:
         """
         family, variant = case.family, case.variant
         first = Build(family, variant, variant.listed[0], family.dtypes_of(variant)[0])
-        cheapest = min(family.tests, key=lambda shape: Case(first, shape).launch_cost)
+        cheapest = min(family.tests_of(variant), key=lambda shape: Case(first, shape).launch_cost)
         return max(self.launches, self.of_cheapest) if case == Case(first, cheapest) else self.launches
 
     def _is_repeated(self, case: Case) -> bool:
@@ -253,7 +269,7 @@ class Check:
 
         Where a kernel has few cases, its edges and other shapes count as tested ones.
         """
-        tests = case.family.tests
+        tests = case.family.tests_of(case.variant)
         if case.shape not in tests or case.launch_cost <= self.cheap:
             return case.launch_cost <= self.cheap and (case.shape in tests or has_few_cases(case))
         return case.launch_cost == min(Case(case.build, shape).launch_cost for shape in tests)

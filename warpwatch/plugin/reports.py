@@ -21,16 +21,19 @@ from msgspec import structs
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import Problem, problems
+from warpwatch.devices.accepting import accepted_of
 from warpwatch.devices.compile.builds import suspicious_lines
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
+from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.worker import accepted_findings
 from warpwatch.plugin import judge
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.asked import RUN
-from warpwatch.plugin.cases import CASE, LAUNCHED, is_timed, parameter_of
+from warpwatch.plugin.cases import CASE, LAUNCHED, build_of, is_timed, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, DEVICE, PROJECT, WORKER
 from warpwatch.plugin.fixtures import (
     FAILURES,
@@ -68,7 +71,9 @@ MOST = 2**14  # characters of a message that are recorded
 OF_KERNEL = "of_kernel"  # attribute of a report, which xdist hands on
 ATTRIBUTE = "warpwatch"  # attribute of a report: what is known in the process that ran the test
 REPORT_BYTES = 2**16  # of a record or a file of faults, for which there must be space
-REMARKS = (LEFT_OUT, REMARK)  # properties of a test that are remarks on its case
+# Properties of a test: findings, with their reasons.
+ACCEPTED, NOT_NEEDED, REFUSED = "accepted", "accepted and not found", "not accepted"
+REMARKS = (LEFT_OUT, REMARK, ACCEPTED)  # properties of a test that are remarks on its case
 KNOWN = (WrongResult, DeviceError, CompileError)
 Parameter = Case | Build | Problem | None
 
@@ -101,6 +106,7 @@ def _lines_on_run(terminalreporter: pytest.TerminalReporter) -> list[str]:
     properties = (dict(report.user_properties) for report in tested if report.when == "call")
     left_out = Counter(named[LEFT_OUT] for named in properties if LEFT_OUT in named)
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
+    lines += _of_accepted(tested)
     lines += _of_same_bits(tested, value_of(terminalreporter.config, "deterministic"))
     lines += [f"suspicious: {sentence}" for sentence in _suspicious(terminalreporter.config)]
     mistakes = problems(stash[PROJECT].families)
@@ -184,6 +190,8 @@ def pytest_runtest_makereport(
 
     What a kernel and its compiler printed is made plain, and its begin and its end alone are shown.
     """
+    if call.when == "call":
+        item.user_properties += accepted(item)
     report = yield
     parameter = parameter_of(item)
     if report.failed or is_timed(item):
@@ -198,6 +206,32 @@ def pytest_runtest_makereport(
         report.sections = [(name, limited(text, MOST_SHOWN, rest)) for name, text in report.sections]
         bridge.change_lines(report, plain_lines)
     return report
+
+
+def accepted(item: pytest.Item) -> list[tuple[str, object]]:
+    """Return properties of a test: the findings that are accepted of its kernel, and whether there were such ones."""
+    build, worker = build_of(item), item.config.stash[WORKER]
+    known = accepted_of(build) if build and (LAUNCHED, "yes") in item.user_properties else ()
+    if worker.settings.untrusted:
+        return [(REFUSED, str(each)) for each in known]
+    if not known:
+        return []
+    try:
+        keys = worker.call(accepted_findings)
+    except (DeviceError, NoDevice):
+        return []
+    return [] if keys is None else [(ACCEPTED if each.key in keys else NOT_NEEDED, str(each)) for each in known]
+
+
+def _of_accepted(tested: Iterable[pytest.TestReport]) -> list[str]:
+    """Return a line for each finding that is accepted, with how many tests had it, and for each that none had."""
+    named = [each for report in tested if report.when == "call" for each in report.user_properties]
+    tests = Counter(str(text) for name, text in named if name == ACCEPTED)
+    unused = dict.fromkeys(str(text) for name, text in named if name == NOT_NEEDED and text not in tests)
+    lines = [f"accepted: {text} ({count} test{'s' if count > 1 else ''})" for text, count in tests.most_common()]
+    refused = dict.fromkeys(text for name, text in named if name == REFUSED)
+    lines += [f"accepted, and found by no test of this run: {text}" for text in unused]
+    return [*lines, *(f"untrusted: not accepted, whatever its code says: {text}" for text in refused)]
 
 
 def _kernel(parameter: Parameter) -> str:

@@ -140,7 +140,9 @@ def other_kernel_of(tree: Path, case: DeclaredCase) -> OtherKernel:
     steps = tuple(
         OtherStep(
             entry=step.entry,
-            launch=Launch(step.grid, step.block, step.shared_bytes, step.cluster),
+            launch=Launch(
+                step.grid, step.block, step.shared_bytes, step.cluster, step.cooperative, step.stream, step.after
+            ),
             arguments=step.arguments,
         )
         for step in identity.steps or ()

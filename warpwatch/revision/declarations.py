@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
+import hashlib
 import importlib
 import inspect
 import json
@@ -40,8 +41,10 @@ ENGINE = {
     "timed_cases": ("catalogue.selection",),
     "tested_cases": ("catalogue.selection",),
     "DRAWN": ("catalogue.inputs",),
+    "initial_values": ("catalogue.cases",),
 }
 FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to tell offsets
+FIELDS = ("cooperative", "after")  # of a launch; an older engine has none of them
 MOST_BYTES = 2**26  # the largest file that the revision's code may write; 900 cases take 1 MB
 
 
@@ -95,7 +98,7 @@ def identity(case: Any, tree: Path) -> dict[str, Any]:
     return {
         "version": 1,
         "steps": described_steps(case),
-        "arrays": [described_array(array) for array in case.arrays],
+        "arrays": [described_array(case, array) for array in case.arrays],
         "symbols": dict(variant.symbols),
         "draw": known("draw", drawn),
         "call": variant.name if variant.call else "",
@@ -105,16 +108,24 @@ def identity(case: Any, tree: Path) -> dict[str, Any]:
     }
 
 
-def described_array(array: Any) -> dict[str, Any]:
-    numbers = {name: getattr(array, name) for name in ("initial", "low", "high")}
+def described_array(case: Any, array: Any) -> dict[str, Any]:
+    numbers = {name: getattr(array, name) for name in ("low", "high")}
     return {
         "name": array.name,
         "role": array.role.value,
         "shape": list(array.shape),
         "dtype": array.dtype,
         "aligned": array.aligned,
+        "initial": initial(case, array),
         **{name: None if value is None else number(value) for name, value in numbers.items()},
     }
+
+
+def initial(case: Any, array: Any) -> str | None:
+    """Describe the first values of an array: one number, or the digest of those that a function returns."""
+    if callable(array.initial):
+        return f"values_{hashlib.sha256(engine('initial_values')(case, array).tobytes()).hexdigest()[:32]}"
+    return None if array.initial is None else number(array.initial)
 
 
 def described_steps(case: Any) -> list[dict[str, Any]]:
@@ -127,6 +138,7 @@ def described_steps(case: Any) -> list[dict[str, Any]]:
     else:
         at = {name: FIRST + i * SPACING for i, name in enumerate(arrays)}
         launches = [(s.entry, s.launch, case.arguments(s, at), names_of(case, s, arrays)) for s in case.steps]
+    streams = list(dict.fromkeys(["", *(getattr(launch, "stream", "") for _, launch, _, _ in launches)]))
     return [
         {
             "entry": entry,
@@ -134,6 +146,8 @@ def described_steps(case: Any) -> list[dict[str, Any]]:
             "block": list(launch.block),
             "shared_bytes": launch.shared_bytes,
             "cluster": list(launch.cluster),
+            **{name: value for name in FIELDS if (value := getattr(launch, name, None))},
+            **({"stream": str(streams.index(launch.stream))} if getattr(launch, "stream", "") else {}),
             "arguments": [described(value, arrays) for value in values],
             "names": names,
         }
@@ -156,7 +170,8 @@ def names_of(case: Any, step: Any, arrays: Sequence[str]) -> Sequence[str]:
     """Return what a declaration calls the arguments of a launch; nothing where a function returns them."""
     if not isinstance(step.arguments, str):
         return ()
-    words = step.arguments.split() or [*arrays, *case.family.scalars, *case.family.sizes]
+    usual = [*arrays, *case.family.scalars, *case.family.sizes]
+    words = case.words(step) if hasattr(case, "words") else step.arguments.split() or usual
     return [word.partition(":")[0] for word in words]
 
 

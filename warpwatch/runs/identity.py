@@ -114,6 +114,9 @@ class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
     block: Three
     shared_bytes: Bytes = 0
     cluster: Three = (1, 1, 1)
+    cooperative: bool = False
+    stream: Text = ""
+    after: Annotated[tuple[Annotated[int, Meta(ge=0, lt=64)], ...], Meta(max_length=64)] = ()
     arguments: Annotated[tuple[Argument, ...], Meta(max_length=256)] = ()
     names: Annotated[tuple[Text, ...], Meta(max_length=256)] = ()
 
@@ -279,6 +282,10 @@ def _of_step(old: Step, new: Step) -> Iterator[str]:
         sizes = ["x".join(map(str, getattr(side, what))) for side in (old, new)]
         if sizes[0] != sizes[1]:
             yield f"{what} {' -> '.join(sizes)}"
+    for what in ("cooperative", "stream", "after"):
+        before, after = getattr(old, what), getattr(new, what)
+        if before != after:
+            yield f"{what} {before or 'none'} -> {after or 'none'}"
     if old.shared_bytes != new.shared_bytes:
         yield f"dynamic shared memory {old.shared_bytes:,} -> {new.shared_bytes:,} bytes"
     if len(old.arguments) != len(new.arguments):

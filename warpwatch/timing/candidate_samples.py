@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from warpwatch.catalogue.arrays import ALL_ROWS, Array, Role
-from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.cases import Case, initial_values
 from warpwatch.catalogue.draws import Draw
 from warpwatch.devices.digest import MOST_RANGES, Range, digests
 from warpwatch.devices.evaluate import nothing_shown
@@ -290,7 +290,9 @@ class CandidateSamples:
             own = each.arrays[array.name]
             if array.role is not Role.IN:
                 own.clear(second)
-            if array.initial is not None and array.role is not Role.IN_OUT:
+            if callable(array.initial):
+                own.write(initial_values(self.case, array))
+            elif array.initial is not None and array.role is not Role.IN_OUT:
                 self._device.fill(own.address, own.nbytes, initial_word(array))
         each.recipe = self._fresh.write(self._inputs_of(each))
 

@@ -23,7 +23,7 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array, DeclaredArray, In, InOut, Out, Scalar, Shape
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.elements import numpy_type, word_of
-from warpwatch.catalogue.importers.expressions import BadExpression, evaluate, names_of
+from warpwatch.catalogue.expressions import BadExpression, evaluate, names_of
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase, size_name
 from warpwatch.catalogue.variants import Configuration, Variant, kernel

@@ -41,6 +41,11 @@ DEFINED = r"#\s*define\s+%s\b|\b(?:int|unsigned|size_t|auto|typename|class|using
 # Any other place where a word may be a name of the file's own: behind a type, or a member.
 OWN_NAME = r"\btypedef\b[^;{}]*\b%s\s*;|(?:::|\.|->)\s*%s\b|[,{]\s*%s\s*="
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\0\n]+)[">].*$', re.MULTILINE)
+COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+EXTERN_C = re.compile(r'\bextern\s+"C"\s*\{')
+GLOBAL = r"\b(?:using|class|struct|enum|auto|int|unsigned|size_t)\s+%s\b|\btypedef\b[^;]*\b%s\s*;"
+DEEPEST = 100  # brackets within brackets
+INNER = re.compile(r"\{[^{}]*\}|\([^(){};]*\)|<[^<>{};]*>")  # what is in brackets
 PARAMETER = r"\btemplate\s*<[^<>;{}]*\b%s\s*[,=>]"
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 MISSING = (ImportError, OSError, RuntimeError)  # what lacks a GPU or a package raises, other than a mistake
@@ -109,15 +114,15 @@ def returns_text(variant: Variant) -> bool:
 def entries_of(build: Build) -> tuple[str, ...]:
     """List the kernels that a build is launched by, on the shapes that it is tested and timed on."""
     family = build.family
-    shapes = dict.fromkeys((*family.tests, *family.benchmarks_of(build.variant, build.dtype)))
+    shapes = dict.fromkeys((*family.tests_of(build.variant), *family.benchmarks_of(build.variant, build.dtype)))
     return tuple(dict.fromkeys(step.entry for shape in shapes for step in Case(build, shape).steps))
 
 
 def kernels_of(build: Build) -> Kernels:
     """Return what is to be compiled for a build.
 
-    A macro of the declaration that is also the name of a template's parameter, in the file or in what it includes, is
-    seen by the entry alone: ``scale<ROWS>`` may name an instance of ``template <int ROWS> __global__ void scale()``.
+    A macro that is also the name of a template's parameter, in the file or in what it includes, is seen by the entry
+    alone: ``scale<ROWS, scalar_t>`` may name an instance of ``template <int ROWS, typename scalar_t>``.
     """
     family, variant = build.family, build.variant
     include = tuple((family.folder / folder).resolve() for folder in variant.include)
@@ -128,11 +133,14 @@ def kernels_of(build: Build) -> Kernels:
     texts = list(named_files(source, include, text.code if text else None).values()) or [""]  # the compiler says why
     whole = "\n".join(texts)
     for_entry = {name: value for name, value in build.macros.items() if re.search(PARAMETER % name, whole)}
-    own = {name: value for name, value in build.own_macros.items() if not re.search(DEFINED % (name, name), texts[0])}
+    mine = {name: _is_global(name, texts[0]) for name in build.own_macros}  # whether the file says what it is
+    used = [name for name, known in mine.items() if known or re.search(DEFINED % (name, name), texts[0])]
+    own = {name: value for name, value in build.own_macros.items() if name not in used}
     macros = {name: value for name, value in build.macros.items() if name not in for_entry}
     names = entries_of(build)
     if any(map(needs_names, names)):  # of its own macros the source sees those that it uses, and does not define
         macros = {name: value for name, value in own.items() if _is_used(name, whole)} | macros
+        for_entry |= {name: build.own_macros[name] for name in used if not mine[name]}
     return Kernels(
         source=source,
         text=text,
@@ -149,6 +157,19 @@ def _is_used(name: str, text: str) -> bool:
     """Return whether a file uses a word that nothing in it declares."""
     own = "|".join((DEFINED % (name, name), OWN_NAME % (name, name, name), PARAMETER % name))
     return bool(re.search(rf"\b{name}\b", text)) and not re.search(own, text)
+
+
+def _is_global(name: str, text: str) -> bool:
+    """Return whether a file defines a word as a macro, or where all later lines see it: in no function or template."""
+    text = COMMENTS.sub(" ", text)
+    if re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", text, re.MULTILINE):
+        return True
+    text = EXTERN_C.sub(" ", text)
+    for _ in range(DEEPEST):
+        text, found = INNER.subn(" ; ", text)
+        if not found:
+            break
+    return bool(re.search(GLOBAL % (name, name), text))
 
 
 def named_files(source: Path, include: Sequence[Path], code: str | None = None) -> dict[Path, str]:

@@ -23,6 +23,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from warpwatch.catalogue.accepted import Accept
 from warpwatch.catalogue.arrays import CaseArray, DeclaredArray, Role, Scalar
 from warpwatch.catalogue.calls import Call, PythonPackage
 from warpwatch.catalogue.cases import Build, Case
@@ -36,7 +37,19 @@ from warpwatch.devices.foreign_text import CONTROL
 CLASSES: Mapping[str, type[Any]] = {
     each.__name__: each
     for each in (
-        *(Call, Capability, CaseArray, Configuration, DeclaredArray, Family, Owner, PythonPackage, Scalar, Step),
+        *(
+            Accept,
+            Call,
+            Capability,
+            CaseArray,
+            Configuration,
+            DeclaredArray,
+            Family,
+            Owner,
+            PythonPackage,
+            Scalar,
+            Step,
+        ),
         *(Text, Variant, Work),
         *(DotError, ErrorOf, Exact, Relative, Ulp),
     )

@@ -168,7 +168,8 @@ class Energy(Observer):
             return "it runs on the host"
         if case.family.prints:
             return "its launches print"
-        if any(array.role is Role.IN_OUT for array in case.arrays):
+        counters = (array for array in case.arrays if array.role is Role.SCRATCH and array.initial is not None)
+        if any(counters) or any(array.role is Role.IN_OUT for array in case.arrays):
             return "a launch changes what the next one begins with"
         return ""
 

@@ -1,9 +1,10 @@
-"""Evaluates the arithmetic that imported files contain as text, without running any of it as Python."""
+"""Evaluates the arithmetic that declarations and imported files contain as text, and runs none of it as Python."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -43,8 +44,8 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
     """Return the value of a text such as ``"4096 // block_size_x"`` or ``"[2**i for i in range(6)]"``.
 
     It may have numbers, texts, lists, the names that are given, their elements (``ProblemSize[0]``), + - * / // % **,
-    comparisons, ``in``, ``and``, ``or``, ``not``, ``a if b else c``, list comprehensions over one list, and abs, float,
-    int, len, list, max, min, range, sum. Raises BadExpression.
+    comparisons, ``in``, ``and``, ``or``, ``not``, ``a if b else c``, list comprehensions over one list, and abs, ceil,
+    float, floor, int, len, list, max, min, range, sqrt, sum. A name may have a dot (``x.size``). Raises BadExpression.
     """
     try:
         return _value(_parsed(text), names)
@@ -73,7 +74,7 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:77]}...")
 
 
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:  # noqa: PLR0911  # one for each kind of node
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:  # noqa: PLR0911, PLR0912  # one for each kind of node
     """Return the value of a part of an expression. Raises BadExpression, and what arithmetic raises."""
 
     def value(part: ast.expr) -> Any:
@@ -86,6 +87,8 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:  # noqa: PLR0911  #
             return names[name]
         case ast.Name(id=name):
             raise BadExpression(f"{name} is not known; there are {', '.join(names)}")
+        case ast.Attribute(value=ast.Name(id=owner), attr=member) if f"{owner}.{member}" in names:
+            return names[f"{owner}.{member}"]
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
             return [value(part) for part in parts]
         case ast.Subscript(value=whole, slice=index):
@@ -160,12 +163,15 @@ def _limited(values: Iterable[Any]) -> list[Any]:
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": abs,
+    "ceil": math.ceil,
     "float": float,
+    "floor": math.floor,
     "int": int,
     "len": len,
     "list": _limited,
     "max": max,
     "min": min,
     "range": lambda *ends: _limited(range(*ends)),
+    "sqrt": math.sqrt,
     "sum": sum,
 }

@@ -1,0 +1,92 @@
+"""Tests which findings the software device passes over because they are accepted, and that it tells which it did."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+import softcuda
+from tests.softcuda.device import Device
+from warpwatch.devices.worker import accepted_findings
+
+KERNEL = """
+extern "C" __global__ void twice(int* x)
+{
+    x[0] = threadIdx.x;
+    if (threadIdx.x == 0)
+        x[100000000] = 1;
+    x[1] = 5 / (threadIdx.x + 1);
+}
+"""
+FIRST, SECOND, FAR = "race\ttwice\tkernel.cu:4", "race\ttwice\tkernel.cu:7", "out of bounds\ttwice\tkernel.cu:6"
+
+
+def accept(findings: Sequence[str]) -> None:
+    """Accept these findings alone, in the worker."""
+    os.environ.pop("SOFTCUDA_ACCEPT", None)
+    softcuda.accept(findings)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_accepted_afterwards(checked: Device) -> Iterator[None]:
+    yield
+    checked.worker.call(accept, [])
+    checked.worker.call(accepted_findings)
+
+
+def said(checked: Device, *findings: str, kernel: str = KERNEL) -> tuple[str, list[str] | None]:
+    """Return what is said of the kernel, and which findings were accepted."""
+    checked.worker.call(accept, findings)
+    text = checked.said(checked.image(kernel), "twice", 64)
+    return text, checked.worker.call(accepted_findings)
+
+
+def test_what_is_accepted_is_told_and_all_else_fails(checked: Device) -> None:
+    near = KERNEL.replace("100000000", "16")
+    text, accepted = said(checked, FIRST, kernel=near)
+    assert "kernel.cu:4" not in text
+    assert "race in twice" in text
+    assert "kernel.cu:7" in text
+    assert accepted == [FIRST]
+    assert said(checked, FIRST, SECOND, FAR, kernel=near) == ("", sorted((FIRST, SECOND, FAR)))
+    assert said(checked, kernel=near)[1] == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "race\ttwice\tkernel.cu:5",
+        "race\tother\tkernel.cu:4",
+        "race\ttwice\tl.cu:4",
+        "rac\ttwice\tkernel.cu:4",
+        "out of bounds\ttwice\tkernel.cu:4",
+    ],
+)
+def test_another_line_kernel_file_or_kind_is_not_accepted(checked: Device, other: str) -> None:
+    text, accepted = said(checked, other, kernel=KERNEL.replace("100000000", "2"))
+    assert "kernel.cu:4" in text
+    assert accepted == []
+
+
+def test_a_read_of_what_nothing_wrote_is_accepted_too(checked: Device) -> None:
+    """It is put into words when it is known who writes there later."""
+    text = """
+extern "C" __global__ void twice(int* x)
+{
+    __shared__ int own[32];
+    if (threadIdx.x == 0) x[8] = own[0];
+}
+"""
+    read = "uninitialised memory\ttwice\tkernel.cu:5"
+    assert "uninitialised memory in twice" in said(checked, kernel=text)[0]
+    left, accepted = said(checked, read, kernel=text)
+    assert left == ""
+    assert accepted == [read]
+
+
+def test_a_launch_that_a_finding_ends_fails_though_it_is_accepted(checked: Device) -> None:
+    """Where an access would touch what is not the device's, nothing behind it is done."""
+    text, _ = said(checked, FIRST, SECOND, FAR, kernel=KERNEL.replace("100000000", "1000000000000000"))
+    assert "out of bounds in twice" in text
