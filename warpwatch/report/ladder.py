@@ -12,6 +12,7 @@ from typing import Any
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.report.numbers import fraction, significant
 from warpwatch.report.tables import kernel_times, medians
 from warpwatch.runs.identity import difference
 from warpwatch.runs.record import BadRun, RunRecord
@@ -57,8 +58,8 @@ def _table(cases: Mapping[str, Case], rungs: Sequence[Case], runs: Sequence[RunR
             before = seconds
         name += f" ({own.fallback})" if own.fallback else ""
         rate = (case.work.operations or case.work.bytes) / kernels[case.id] / 1e9
-        shown = "" if reached is None else f"{reached:.2f}"
-        lines.append(f"| {name} | {seconds * 1e6:,.1f} | {rate:,.0f} | {shown} | {gain} | {resources} |")
+        shown = "" if reached is None else fraction(reached)
+        lines.append(f"| {name} | {seconds * 1e6:,.1f} | {significant(rate)} | {shown} | {gain} | {resources} |")
     return "\n".join(lines)
 
 

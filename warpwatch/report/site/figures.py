@@ -1,4 +1,4 @@
-"""Charts and tables of the pages. A chart is data that assets/site.js gives to uPlot: a dictionary that becomes JSON.
+"""Charts of the pages. A chart is data that assets/site.js gives to uPlot: a dictionary that becomes JSON.
 
 uPlot has 51 kB; Plotly's basic bundle has 1,192 and Vega with Vega-Lite 772, of the 5 MB that a site may have.
 
@@ -11,12 +11,12 @@ assets/nights.js.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warpwatch.report.site.material import Entry, Roof
+from warpwatch.report.entries import Entry, Roof
+from warpwatch.report.numbers import rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +27,6 @@ class Chart:
     says: str
     spec: Mapping[str, Any]
     note: str = ""
-
-
-def rounded(value: float, digits: int = 4) -> float | int:
-    """Round to significant digits: a page holds hundreds of figures, and a chart shows no more."""
-    if not math.isfinite(value) or value == 0:
-        return 0
-    exact = round(value, digits - 1 - math.floor(math.log10(abs(value))))
-    return int(exact) if exact == int(exact) else exact
 
 
 def roofline(
@@ -49,51 +41,3 @@ def roofline(
         spec={"k": "roofline", "roof": limits, "u": case.unit, "v": short, **more},
         note=f"Flat part: the highest rate of {case.dtype} in this run, of {roof.of}.",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """Cell of a table. ``heat``: how strongly it is shaded, 0 to 1; None for not at all."""
-
-    text: str
-    more: str = ""
-    page: str = ""
-    heat: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Table: each row has its names, then its cells. ``note`` says what shade and figures mean."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[tuple[Sequence[str], Sequence[Cell | None]]]
-    note: str = ""
-
-
-def cell_of(entry: Entry, text: str, more: str = "", heat: float | None = None) -> Cell:
-    """Return a cell that links to the page of a case."""
-    return Cell(text=text, more=more, page=entry.page, heat=None if heat is None else round(max(0, min(1, heat)), 2))
-
-
-def micro(seconds: float) -> str:
-    """Write seconds as µs, with digits that suit the size."""
-    us = 1e6 * seconds
-    return f"{us:,.2f}" if us < 1000 else f"{us:,.1f}" if us < 10_000 else f"{us:,.0f}"
-
-
-def percent(ratio: float, digits: int = 1) -> str:
-    """Write a ratio as a change: 1.06 -> +6.0 %."""
-    if math.isnan(ratio):
-        return "–"
-    text = f"{100 * (ratio - 1):+.{digits}f}"
-    return f"{text[1:] if float(text) == 0 else text} %".replace("-", "−")
-
-
-def nano(seconds: float) -> str:
-    """Write what is added to every launch: −1,096 ns."""
-    nanoseconds = round(1e9 * seconds)
-    return f"{nanoseconds:+,} ns".replace("-", "−") if nanoseconds else "0 ns"
-
-
-FORMATS = {"micro": micro, "percent": percent, "nano": nano}  # by the names that templates use

@@ -9,7 +9,8 @@ from datetime import date, timedelta
 from functools import cached_property
 from itertools import pairwise
 
-from warpwatch.report.site.figures import Chart, rounded
+from warpwatch.report.numbers import rounded
+from warpwatch.report.site.figures import Chart
 from warpwatch.report.site.material import Material
 from warpwatch.runs.record import RunRecord
 from warpwatch.verdict.process_effects import ProcessEffect

@@ -23,9 +23,9 @@ from markupsafe import Markup
 from msgspec import Meta
 
 from warpwatch.catalogue.project import Project
+from warpwatch.report.numbers import FORMATS
 from warpwatch.report.site.case_page import CasePage
 from warpwatch.report.site.family_page import FamilyPage
-from warpwatch.report.site.figures import FORMATS
 from warpwatch.report.site.folder import SiteFolder
 from warpwatch.report.site.machine_page import MachinePage
 from warpwatch.report.site.material import Material

@@ -9,7 +9,8 @@ from functools import cached_property
 
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.history import Step
-from warpwatch.report.site.material import FAILED, HOST, MISSING, NOT_COMPARED, Entry, Material
+from warpwatch.report.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
+from warpwatch.report.site.material import Material
 from warpwatch.runs.identity import Identity, difference
 
 LATEST = 5  # lasting changes that are listed here; all are on the page of the nights
