@@ -184,7 +184,7 @@ def of_widest_shape(cases: Sequence[Entry]) -> tuple[str, list[Entry]]:
 
 
 def blocks(cases: Sequence[Entry]) -> Table:
-    """Times by variant (how memory is accessed) and block, on the shape that has the most of both."""
+    """Show times by variant (how memory is accessed) and block, on the shape that has the most of both."""
     (shape, own), cells = of_widest_shape(cases), dict[str, Cell]()
     if len({e.block for e in own}) > 1:
         least = min(e.seconds for e in own)
@@ -195,7 +195,7 @@ def blocks(cases: Sequence[Entry]) -> Table:
 
 
 def partition(cases: Sequence[Entry]) -> Table:
-    """How the work is shared among blocks and threads, and what a thread takes, on a large shape of each kernel."""
+    """Show how the work is shared among blocks and threads, and what a thread takes, on a large shape of each."""
     largest: dict[tuple[str, str], Entry] = {}
     kernels = [e for e in cases if e.threads and e.case and e.timed]
     for e in [*sorted(kernels, key=lambda e: e.work), *of_widest_shape(kernels)[1]]:
@@ -253,10 +253,11 @@ def growth(cases: Sequence[Entry]) -> Table:
         if e.id in found:
             time, work = found[e.id]
             cells[e.id] = cell_of(e, ratio(time), f"work {ratio(work)}", min(time / work, work / time), (time, work))
+    grown = {e.shape for e in cases if e.id in cells}
     note = "Time over that of the row's next smaller shape, and how much more work there is to do."
     shade = "Shade: how near the two are."
     table = _empty("growth", "Growth from shape to shape", "shape", ("growth of time", "growth of work"), note, shade)
-    return _grid(table, cases, cells, columns=shapes[1:])
+    return _grid(table, cases, cells, columns=[shape for shape in shapes if shape in grown])
 
 
 def gains_over_serial(cases: Sequence[Entry]) -> dict[str, float]:
@@ -284,7 +285,7 @@ def energy(cases: Sequence[Entry]) -> Table:
 
 
 def ladder(cases: Sequence[Entry]) -> Table:
-    """The rungs on the shapes that the family's declaration names for ladders, each with its best block."""
+    """Show the rungs on the shapes that the family's declaration names for ladders, each with its best block."""
     family = next((e.case.family for e in cases if e.case), None)
     shapes = family.ladder_shapes.get(cases[0].dtype, ()) if family else ()
     named = {"x".join(map(str, shape)) for shape in shapes}

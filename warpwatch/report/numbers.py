@@ -58,10 +58,4 @@ def nano(seconds: float) -> str:
     return f"{nanoseconds:+,} ns".replace("-", "−") if nanoseconds else "0 ns"
 
 
-FORMATS = {
-    "micro": micro,
-    "percent": percent,
-    "nano": nano,
-    "significant": significant,
-    "fraction": fraction,
-}  # by the names in templates
+FORMATS = {each.__name__: each for each in (micro, percent, nano, significant, fraction)}  # in templates

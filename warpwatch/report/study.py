@@ -92,6 +92,6 @@ def _latex(results: Results, family: str, parts: list[Part]) -> Iterator[str]:
 
 
 def _note(results: Results) -> str:
-    """What a reader must know of all times, in front of each caption."""
+    """Say on which device it was measured, and what its times mean, in front of each caption."""
     gpu = results.today.gpu
     return f"{gpu.name}, {gpu.note}. " if gpu.note else f"{gpu.name}. " if gpu.name else ""
