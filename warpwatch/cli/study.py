@@ -19,7 +19,7 @@ from warpwatch.catalogue.names import BadCase, pick, size_name
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds, timed_cases
 from warpwatch.catalogue.validation import problems
-from warpwatch.cli.options import add_device, add_keywords, completed, family_names, progress, selector
+from warpwatch.cli.options import BadArgument, add_device, add_keywords, completed, family_names, progress, selector
 from warpwatch.cli.programs import Program, ended_by_signals
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
@@ -31,6 +31,7 @@ from warpwatch.runs.record import BadRun, RunRecord, read_run
 SMALL = 0.1  # of the launch that a slow device may take: each case takes hundreds
 HALVED = 32  # a size below that is not one that work grows with, but a filter's or a head's
 MOST_SIZES = 4
+BENCHMARK = "bench/bench_kernels.py"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,28 +69,40 @@ def run(
     """
     import matplotlib  # noqa: F401, PLC0415  # an extra, whose lack is said before anything is measured
 
-    chosen = pick(family, {each.name: each for each in project.families}, "family")
-    if not builds([chosen]):
-        raise BadCase("\n".join(str(each) for each in problems(project.families) if each.family == family))
-    for shape in sizes:
-        if why := chosen.refusal(shape):
-            raise BadCase(f"--sizes={size_name(shape)}: {why}")
-    matches, folder = selector(keywords), folder or Path(f"study-{family}")
-    if runs:
-        records, status = [read_run(path) for path in chosen_files(runs)], 0
-    else:
-        record, status = _measured(project, chosen, sizes or _small(project, chosen, device), keywords, device)
+    chosen, matches, folder = _chosen(project, family, sizes), selector(keywords), folder or Path(f"study-{family}")
+    if folder.exists() and not folder.is_dir():
+        raise BadArgument(f"--to {folder}: is a file: name a folder")
+    records, status = [read_run(path) for path in chosen_files(runs)], 0
+    if not runs:
+        sizes = sizes or _small(project, chosen, device)
+        if not any(matches(case.id) for case in timed_cases([chosen], sizes)):
+            raise BadCase(f"-k {keywords!r}: no case of {family} has these words; `warpwatch list` shows all")
+        record, status = _measured(project, chosen, sizes, keywords, device)
         records = [record]
     results = Results(project=project, runs=[_without_others(each, family, matches) for each in records])
     if not results.by_type(family):
-        known = ", ".join(dict.fromkeys(name.partition("-")[0] for name in records[-1].cases))
-        raise BadRun(
-            f"{records[-1].path}: has no such case of {family} that was timed; it has cases of {known or 'none'}"
-        )
+        known = ", ".join(dict.fromkeys(name.partition("-")[0] for name in records[-1].cases)) or "no family"
+        raise BadRun(f"{records[-1].path}: no such case of {family} was timed; it has cases of {known}")
     write(files_of(results, family, progress("drawing")), folder)
-    note = f"; {records[-1].gpu.name} is {records[-1].gpu.note}" if records[-1].gpu.note else ""
-    print(f"{folder}: study.md, study.tex, and their tables and pictures as files of their own{note}")
+    print(f"{folder}: study.md, study.tex, and their tables and pictures as files of their own")
+    if note := results.today.gpu.note:
+        print(f"{results.today.gpu.name}: {note}")
+    if not runs:
+        print(f"the same again, without measuring: warpwatch study {family} --from {os.path.relpath(records[0].path)}")
+    if status:
+        print(f"error: {family}: cases failed, see above, and are left out", file=sys.stderr)
     return status
+
+
+def _chosen(project: Project, name: str, sizes: Sequence[Shape]) -> Family:
+    """Return the family of that name, which can be studied on these sizes. Raises BadCase."""
+    family = pick(name, {each.name: each for each in project.families}, "family")
+    if not builds([family]):
+        raise BadCase("\n".join(str(each) for each in problems(project.families) if each.family == name))
+    for shape in sizes:
+        if why := family.refusal(shape):
+            raise BadCase(f"--sizes={size_name(shape)}: {why}")
+    return family
 
 
 def _without_others(record: RunRecord, family: str, matches: Callable[[str], bool]) -> RunRecord:
@@ -136,6 +149,9 @@ def _measured(
 
     Raises BadRun where nothing was saved.
     """
+    if not (project.root / BENCHMARK).is_file():
+        cure = "which times kernels: `warpwatch init` writes one"
+        raise BadCase(f"{family.name}: {project.root} has no {BENCHMARK}, {cure}")
     label = f"study-{family.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
     chosen = f"[{family.name}-" + (f" and ({keywords})" if keywords.strip() else "")
     if sizes:

@@ -73,7 +73,7 @@ class Table:
         return "\n".join(["| " + " | ".join(self.columns) + " |", rule, *rows])
 
     def latex(self, label: str, caption: str) -> str:
-        """Return a table in LaTeX, for the package booktabs. ``caption``: what stands above it."""
+        """Return a table in LaTeX, for the packages booktabs and graphicx. ``caption``: what stands above it."""
         kinds = "l" * self.names + "r" * (len(self.columns) - self.names)
         rows = [" & ".join(map(tex, row)) + r" \\" for row in [self.columns, *self.texts()]]
         begin = [
@@ -82,8 +82,9 @@ class Table:
             rf"\caption{{{tex(caption)}}}",
             rf"\label{{{label}}}",
         ]
+        begin.append(r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%")  # a wide one is made smaller
         body = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", rows[0], r"\midrule", *rows[1:], r"\bottomrule"]
-        return "\n".join([*begin, *body, r"\end{tabular}", r"\end{table}"])
+        return "\n".join([*begin, *body, r"\end{tabular}}", r"\end{table}"])
 
     def as_csv(self, device: str) -> str:
         """Return the figures as CSV, a line for each; ``device``: stands in the first column of each line."""

@@ -69,7 +69,9 @@ def _markdown(results: Results, family: str, parts: list[Part]) -> Iterator[str]
 
 def _latex(results: Results, family: str, parts: list[Part]) -> Iterator[str]:
     yield TEX_HEAD + rf"\section*{{{tex(family)}}}"
-    yield tex(f"{_note(results)}{results.described}")
+    if note := results.today.gpu.note:
+        yield rf"\textbf{{{tex(f'{results.today.gpu.name}: {note}')}.}}"
+    yield tex(results.described)
     notes = [rf"\item[{tex(name)}] {tex(note)}" for name, note in _variants(results, family).items() if note]
     if notes:
         yield "\n".join([r"\begin{description}", *notes, r"\end{description}"])
