@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import arguments
-from tests.project import PROJECT
+from tests.project import PROJECT, ROOT
 from tests.report.site_runs import Night, case_ids, save
 from tests.stranger import made_by_init, run_command
 from warpwatch.catalogue.names import BadCase
@@ -19,6 +19,7 @@ from warpwatch.report.numbers import micro
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import BadRun, read_run
 
+KINDS = ("c[+][+]", "python")  # of blocks of code
 COPIES = [name for name in case_ids(900) if name.startswith("copy-") and name.endswith("-float32")]
 
 
@@ -77,22 +78,30 @@ def test_a_saved_run_is_studied_without_measuring(tmp_path: Path, capsys: pytest
 
 @pytest.mark.slow
 def test_a_family_is_measured_on_the_software_device_and_said_to_be(tmp_path: Path) -> None:
+    """The example of docs/study.md, with its serial version."""
     repository = made_by_init(tmp_path / "own")
-    done = run_command(repository, "study", "softmax", "--sizes", "4x64,8x64", "-k", "128", "--device=software")
+    page, declared = ROOT / "docs" / "study.md", repository / "perf" / "__init__.py"
+    (serial,), (lines,) = (
+        re.findall(rf"```{kind}\n(.*?)```", page.read_text(), re.DOTALL) for kind in ("c[+][+]", "python")
+    )
+    (repository / "perf" / "serial.cpp").write_text(serial)
+    declared.write_text(declared.read_text().replace("    variants=(\n", lines))
+    done = run_command(repository, "study", "softmax", "--sizes", "4x64,8x64", "-k", "not 256", "--device=software")
     assert done.returncode == 0, done.stderr
     assert "sizes: 4x64, 8x64" in done.stderr
     assert "[100%]" in done.stderr  # how far it was
     assert "its times are the host's" in done.stdout
     (saved,) = run_files(repository / ".benchmarks" / "softcuda")
     cases = read_run(saved).cases
-    assert {*cases} == {f"softmax-block_per_row-128-{shape}-float32" for shape in ("4x64", "8x64")}
+    kinds = ("serial-host", "block_per_row-128")
+    assert {*cases} == {f"softmax-{kind}-{shape}-float32" for kind in kinds for shape in ("4x64", "8x64")}
     text = (repository / "study-softmax" / "study.md").read_text()
     middle = sorted(cases["softmax-block_per_row-128-8x64-float32"].samples)
     assert micro((middle[(len(middle) - 1) // 2] + middle[len(middle) // 2]) / 2) in text
     assert done.stdout.splitlines()[-1].endswith(f"warpwatch study softmax --from {os.path.relpath(saved, repository)}")
     kernel = repository / "perf" / "block_per_row.cu"
     kernel.write_text(kernel.read_text().replace("/ sum;", "/ sum + 1;"))
-    done = run_command(repository, "study", "softmax", "--sizes", "4x64", "--device=software")
+    done = run_command(repository, "study", "softmax", "--sizes", "4x64", "-k", "block", "--device=software")
     assert done.returncode == 2
     assert "is wrong in" in done.stderr
     assert done.stderr.splitlines()[-1].endswith("ended with exit status 1 and timed nothing, see above")

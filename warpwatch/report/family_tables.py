@@ -273,7 +273,9 @@ def gains(cases: Sequence[Entry]) -> Table:
     cells = {
         e.id: cell_of(e, ratio(found[e.id]), "", found[e.id] / most, [found[e.id]]) for e in cases if e.id in found
     }
-    note = "How many times faster than serial C++ on one core of the host. Larger shapes are not timed serially."
+    note = "How many times faster than serial C++ on one core of the host."
+    if {e.shape for e in cases} > {e.shape for e in cases if e.on_host}:
+        note += " Larger shapes are not timed serially."
     shade = "Shade: share of the largest gain."
     table = _empty("gain", "Gain over serial C++ on one core of the host", "shape", ("gain over serial",), note, shade)
     return _grid(table, cases, cells, columns=list(dict.fromkeys(e.shape for e in cases if e.on_host)))
