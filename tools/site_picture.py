@@ -22,7 +22,7 @@ WIDTH, MARGIN = 1100, 16  # pixels
 
 
 def draw(picture: Path) -> None:
-    """Write the two charts of the first element type on the page of the family matmul."""
+    """Write the first two charts of the first element type on the page of the family matmul."""
     project = find_project(ROOT)
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
@@ -33,7 +33,7 @@ def draw(picture: Path) -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": 900})
         page.goto((site / "f" / "matmul.html").as_uri())
         page.wait_for_selector("figure canvas")
-        boxes = [figure.bounding_box() for figure in page.query_selector_all("section:first-of-type figure")]
+        boxes = [figure.bounding_box() for figure in page.query_selector_all("section:first-of-type figure")[:2]]
         top = min(box["y"] for box in boxes if box) - MARGIN
         bottom = max(box["y"] + box["height"] for box in boxes if box) + MARGIN
         picture.parent.mkdir(parents=True, exist_ok=True)

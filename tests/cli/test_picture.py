@@ -14,15 +14,14 @@ from tests.project import BASELINES, PROJECT
 from tests.report.test_ladder import CASES, committed
 from warpwatch.catalogue.cases import find_case
 from warpwatch.cli.picture import pictures
-from warpwatch.report.entries import Results
-from warpwatch.report.ladder import share
+from warpwatch.report.entries import Results, share
 from warpwatch.report.pictures import Picture, shares
 from warpwatch.report.tables import medians
 from warpwatch.runs.record import BadRun, RunRecord
 
 
 def shares_of(runs: list[RunRecord], family: str, dtype: str) -> Picture:
-    return shares(Results(project=PROJECT, runs=runs).by_type(family)[dtype])
+    return shares(Results(families=FAMILIES, runs=runs).by_type(family)[dtype])
 
 
 def test_a_rung_has_the_share_of_its_best_block() -> None:
@@ -51,7 +50,7 @@ def looks(svg: str) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_no_colour_and_no_marker_is_there_twice() -> None:
-    results = Results(project=PROJECT, runs=committed()[-1:])
+    results = Results(families=FAMILIES, runs=committed()[-1:])
     names = [f"variant{i}" for i in range(45)]
     line = {"8x8": 1.0, "16x16": 2.0}
     drawn = replace(

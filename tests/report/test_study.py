@@ -11,7 +11,8 @@ from statistics import median
 
 import pytest
 
-from tests.project import BASELINES, PROJECT
+from kernels import FAMILIES
+from tests.project import BASELINES
 from tests.report.test_ladder import committed
 from warpwatch.report.entries import Results
 from warpwatch.report.family_tables import Cell, Table, growths, tables_of, tex
@@ -32,7 +33,7 @@ def run() -> RunRecord:
 
 @pytest.fixture(scope="module")
 def results(run: RunRecord) -> Results:
-    return Results(project=PROJECT, runs=[run])
+    return Results(families=FAMILIES, runs=[run])
 
 
 def tables(results: Results, family: str = "transpose") -> dict[str, Table]:
@@ -45,7 +46,7 @@ def rows(table: Table) -> list[dict[str, str]]:
 
 def test_the_figures_of_a_table_are_those_of_the_run(run: RunRecord, results: Results) -> None:
     made = tables(results)
-    assert [*made] == ["time", "block", "partition", "growth", "gain", "ladder"]
+    assert [*made] == ["time", "block", "partition", "growth", "gain", "ladder-8192x8192"]
     seconds = {name: median(timed.samples) for name, timed in run.cases.items()}
     (row,) = [
         r for r in rows(made["time"]) if (r["variant"], r["block"], r["shape"]) == ("tiled", "16x16", "2048x2048")
@@ -88,15 +89,15 @@ def test_a_table_is_the_same_in_each_form() -> None:
 
 def test_the_roof_is_the_time_of_the_least_bytes_and_of_the_highest_rate(results: Results) -> None:
     peak = results.today.gpu.peak_bytes_per_second
-    over_size = pictures_of(results, "transpose", "float32")[0]
+    over_size = pictures_of(results, "transpose", "float32")[1]
     assert over_size.key == "time-over-size"
     assert next(iter(over_size.above.values()))["4096x4096"] == pytest.approx(1e6 * 2 * 4096**2 * 4 / peak)
-    over_size = pictures_of(results, "matmul", "float32")[0]
+    over_size = pictures_of(results, "matmul", "float32")[1]
     highest = max(e.rate or 0 for e in results.entries if e.dtype == "float32" and e.operations and not e.on_host)
     assert next(iter(over_size.above.values()))["4096x4096x4096"] == pytest.approx(1e6 * 2 * 4096**3 / highest / 1e9)
     assert "of matmul-cublas-vendor-" in over_size.caption
     unknown = replace(results.today, gpu=replace(results.today.gpu, peak_bytes_per_second=0.0))
-    over_size = pictures_of(replace(results, runs=[unknown]), "transpose", "float32")[0]
+    over_size = pictures_of(replace(results, runs=[unknown]), "transpose", "float32")[1]
     assert not over_size.above
     assert "No roof is drawn" in over_size.caption
 
@@ -118,7 +119,7 @@ def test_times_shares_and_ratios_are_never_0_where_there_is_any() -> None:
 def test_every_file_says_on_which_device_it_was_measured(run: RunRecord) -> None:
     noted = replace(run, gpu=replace(run.gpu, note=NOTE))
     drawn: list[tuple[int, int]] = []
-    files = files_of(Results(project=PROJECT, runs=[noted]), "copy", lambda *step: drawn.append(step))
+    files = files_of(Results(families=FAMILIES, runs=[noted]), "copy", lambda *step: drawn.append(step))
     assert drawn[-1][0] == drawn[-1][1] == len(drawn)
     kinds = {Path(name).suffix for name in files}
     assert kinds == {".md", ".tex", ".csv", ".svg", ".pdf"}
@@ -139,5 +140,5 @@ def test_every_file_says_on_which_device_it_was_measured(run: RunRecord) -> None
 
 def test_several_runs_are_shown_by_their_medians() -> None:
     runs = committed()[:3]
-    (entry,) = [e for e in Results(project=PROJECT, runs=runs).entries if e.id == TILED]
+    (entry,) = [e for e in Results(families=FAMILIES, runs=runs).entries if e.id == TILED]
     assert entry.seconds == median(median(each.cases[TILED].samples) for each in runs)

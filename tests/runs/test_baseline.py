@@ -343,7 +343,7 @@ def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:
     times = {case.id.replace("-", "_"): 1e-4 for case in timed_cases(FAMILIES)}
     times["matmul_serial_host_128x128x128_float32"] = 5e-3
     kept = document(**{n: time for n, time in times.items() if "struct_" not in n})
-    text = report(Results(project=PROJECT, runs=runs(tmp_path, kept)))
+    text = report(Results(families=FAMILIES, runs=runs(tmp_path, kept)), Path("none"))
     assert "### matmul, float32: Time by variant, block and shape" in text
     assert "| tiled | 16x16 | 100.00 (41.9) |" in text
     assert "| variant | block | 128x128x128 | 256x256x256 |" in text

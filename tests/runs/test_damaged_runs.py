@@ -295,9 +295,9 @@ def use(path: Path, order: int) -> None:
     project = replace(PROJECT, root=path.parent)  # which has no baselines
     every = ("failed", "partial", "dirty", "mixed", "gpu", "against")
     parts: list[Callable[[], object]] = [
-        with_it(lambda runs: family_tables.report(Results(project=project, runs=runs))),
+        with_it(lambda runs: family_tables.report(Results(families=FAMILIES, runs=runs), Path("none"))),
         with_it(lambda runs: ladder.tables(runs, FAMILIES)),
-        with_it(lambda runs: _pictures(Results(project=project, runs=runs))),
+        with_it(lambda runs: _pictures(Results(families=FAMILIES, runs=runs))),
         with_it(recording.record),
         with_it(recording.record_pairs),
         with_it(unseen_gpus),

@@ -31,7 +31,7 @@ def run(project: Project, *, runs: Sequence[Path], folder: Path | None) -> int:
 
 def pictures(project: Project, runs: Sequence[RunRecord], folder: Path) -> list[Path]:
     """Draw the families and element types that have ``ladder_shapes``. Raises BadRun where no run has one of them."""
-    results, drawn = Results(project=project, runs=same_work(runs)), dict[Path, bytes]()
+    results, drawn = Results(families=project.families, runs=same_work(runs)), dict[Path, bytes]()
     for family, dtype in dict.fromkeys(
         (family, dtype) for family, dtype, _ in listed(project.families, "ladder_shapes")
     ):

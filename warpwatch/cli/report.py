@@ -8,6 +8,7 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import BadArgument, add_runs
+from warpwatch.compare.saved_self_check import path_of
 from warpwatch.report.entries import Results
 from warpwatch.report.family_tables import report
 from warpwatch.runs.files import chosen_files
@@ -37,5 +38,6 @@ def run(project: Project, *, runs: Sequence[Path], html: Path | None, runs_url: 
 
         make_site(project, paths, html, runs_url)
         return 0
-    print(report(Results(project=project, runs=[read_run(path) for path in paths])))
+    results = Results(families=project.families, runs=[read_run(path) for path in paths])
+    print(report(results, path_of(results.today.slug, project.baselines)))
     return 0

@@ -79,7 +79,7 @@ def run(
             raise BadCase(f"-k {keywords!r}: no case of {family} has these words; `warpwatch list` shows all")
         record, status = _measured(project, chosen, sizes, keywords, device)
         records = [record]
-    results = Results(project=project, runs=[_without_others(each, family, matches) for each in records])
+    results = Results(families=project.families, runs=[_without_others(each, family, matches) for each in records])
     if not results.by_type(family):
         known = ", ".join(dict.fromkeys(name.partition("-")[0] for name in records[-1].cases)) or "no family"
         raise BadRun(f"{records[-1].path}: no such case of {family} was timed; it has cases of {known}")

@@ -29,7 +29,8 @@ CASE = "case"  # the property of JUnit's file that names the case or build of a 
 LAUNCHED = "launched"  # the property of a test that ran a kernel
 Families = tuple[Family, ...]
 _T = TypeVar("_T")
-CASES: Mapping[str, Callable[[Families], Iterable[Case]]] = {
+Lister = Callable[[Families], Iterable[Case]]
+CASES: Mapping[str, Lister] = {
     "tested": tested_cases,
     **CORNER_CASES,
     "timed": timed_cases,
@@ -56,7 +57,8 @@ def cases_of(
     """
     if bool(name) == bool(shapes):
         raise ValueError(f"give the name of a list ({', '.join(CASES)}), or shapes=[...]")
-    lists = {**CASES, "timed": functools.partial(timed_cases, shapes=sizes)}
+    timed: Lister = functools.partial(timed_cases, shapes=sizes)
+    lists = {**CASES, "timed": timed}
     listed = _list(lists, name)(families) if name else (Case(b, s) for b in builds(families) for s in shapes)
     return [*filter(where, listed), *(problems(families) if name in WITH_PROBLEMS else ())]
 

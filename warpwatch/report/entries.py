@@ -11,11 +11,10 @@ from math import prod
 from statistics import median
 
 from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.names import BadCase, split_id
-from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.saved_verdicts import Verdicts
-from warpwatch.report.ladder import share
 from warpwatch.report.tables import kernel_times, medians
 from warpwatch.runs.record import CaseRecord, RunRecord
 from warpwatch.verdict.rule import Decision
@@ -24,6 +23,19 @@ HOST = "serial"
 NOT_COMPARED = "not compared"
 FAILED = "failed"
 MISSING = "missing"
+
+
+def share(cases: Mapping[str, Case], case: Case, times: Mapping[str, float]) -> float | None:
+    """Return the share that a case reaches of its reference's rate; None if ``times`` lacks either.
+
+    ``cases``: by id, the reference among them. ``times``: of the kernels alone (timing/timer.py), in seconds by id.
+    """
+    reference = cases.get(case.reference_case)
+    if reference is None or reference.id not in times or case.id not in times or case.variant.on_host:
+        return None
+    same = reference.family is case.family and reference.shape == case.shape
+    work, most = (1.0, 1.0) if same else (case.work.bytes, reference.work.bytes)
+    return (work / times[case.id]) / (most / times[reference.id])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +137,7 @@ class Entry:
 class Results:
     """Cases of one run, or of several as medians. ``today``: the last run, which all but times is of."""
 
-    project: Project
+    families: Sequence[Family]
     runs: Sequence[RunRecord]
     verdicts: Verdicts = Verdicts()  # noqa: RUF009  # frozen
 
@@ -136,15 +148,14 @@ class Results:
     @cached_property
     def entries(self) -> Sequence[Entry]:
         """Cases of the runs, those that failed in the last one and those that are missing, in the catalogue's order."""
-        known = {case.id: case for case in timed_cases(self.project.families)}
+        known = {case.id: case for case in timed_cases(self.families)}
         names = dict.fromkeys([n for run in self.runs for n in (*run.cases, *run.failed)] + [*self.verdicts.missing])
         for name in names.keys() - known.keys():
             try:
-                known[name] = find_case(self.project.families, name)
+                known[name] = find_case(self.families, name)
             except BadCase:  # renamed or taken away since
                 continue
-        families = self.project.families
-        places = {(f.name, v.name): (i, j) for i, f in enumerate(families) for j, v in enumerate(f.variants)}
+        places = {(f.name, v.name): (i, j) for i, f in enumerate(self.families) for j, v in enumerate(f.variants)}
 
         def order(entry: Entry) -> tuple[object, ...]:
             case = entry.case

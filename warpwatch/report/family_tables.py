@@ -12,12 +12,14 @@ import itertools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from warpwatch.catalogue.arrays import Shape
+from warpwatch.catalogue.cases import Case
 from warpwatch.compare import saved_self_check
 from warpwatch.compare.energy import millijoules
-from warpwatch.compare.saved_self_check import path_of
 from warpwatch.report.entries import Entry, Results
 from warpwatch.report.numbers import fraction, micro, ratio, significant
 
@@ -93,7 +95,13 @@ class Table:
         if not self.measures:
             writer.writerow(["device", *self.columns])
             for names, cells in self.rows:
-                writer.writerow([device, *names, *((cell.values or [cell.text])[0] if cell else "" for cell in cells)])
+                writer.writerow(
+                    [
+                        device,
+                        *names,
+                        *(cell.values[0] if cell and cell.values else cell and cell.text for cell in cells),
+                    ]
+                )
             return text.getvalue()
         writer.writerow(["device", *heads, self.axis, *self.measures])
         for names, cells in self.rows:
@@ -129,8 +137,8 @@ def fastest(cases: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
 
 def tables_of(cases: Sequence[Entry]) -> list[Table]:
     """Return the tables of the cases of a family and element type, of which there is at least one."""
-    made = [times(cases), blocks(cases), partition(cases), growth(cases), gains(cases), energy(cases), ladder(cases)]
-    return [table for table in made if table.rows]
+    made = [times(cases), blocks(cases), partition(cases), growth(cases), gains(cases), energy(cases)]
+    return [*(table for table in made if table.rows), *ladders(cases)]
 
 
 def _grid(
@@ -223,7 +231,7 @@ def _shared_out(e: Entry) -> list[Cell]:
     return [
         Cell(text="×".join(map(str, grid))),
         _count(e.threads),
-        Cell(text="" if each is None else significant(each), values=[] if each is None else [each]),
+        _figure(significant, each),
         _count(facts.registers),
         _count(facts.shared_bytes + (facts.dynamic_shared_bytes or 0)),
         Cell(text=f"{100 * facts.occupancy:.0f} %" if facts.occupancy else ""),
@@ -287,46 +295,66 @@ def energy(cases: Sequence[Entry]) -> Table:
     return _grid(_empty("energy", "Energy of a launch", "shape", ("energy, mJ",), note), cases, cells)
 
 
-def ladder(cases: Sequence[Entry]) -> Table:
-    """Show the rungs on the shapes that the family's declaration names for ladders, each with its best block."""
-    family = next((e.case.family for e in cases if e.case), None)
-    shapes = family.ladder_shapes.get(cases[0].dtype, ()) if family else ()
-    named = {"x".join(map(str, shape)) for shape in shapes}
+def shape_of(case: Case) -> str:
+    return f"{case.family.name} {'×'.join(map(str, case.shape))}, {case.dtype}"
+
+
+def ladders(cases: Sequence[Entry]) -> list[Table]:
+    """Show the rungs on each shape that the family's declaration names for ladders, each with its best block."""
+    on_shapes = defaultdict[Shape, list[Entry]](list)
+    for e in fastest(cases).values():
+        if e.case and e.timed and not e.on_host and e.case.shape in e.case.family.ladder_shapes.get(e.dtype, ()):
+            on_shapes[e.case.shape].append(e)
+    return [_ladder(rungs) for rungs in on_shapes.values()]
+
+
+def _ladder(rungs: Sequence[Entry]) -> Table:
     rows: list[tuple[Sequence[str], Sequence[Cell]]] = []
     before: Entry | None = None
-    for (_, shape), e in fastest(cases).items():
-        if shape not in named or e.on_host or not e.timed:
-            continue
-        facts = e.timed.facts
-        gain = before.seconds / e.seconds if before and before.shape == shape and not e.is_library else None
-        heat = None if e.share is None else round(min(1, e.share), 2)
+    for e in rungs:
+        assert e.case
+        assert e.timed
+        facts, name, gain = e.timed.facts, e.variant, 0.0
+        if not e.is_library:
+            name, gain = f"{name}, {e.block}", before.seconds / e.seconds if before else 0.0
+            before = e
         cells = [
             cell_of(e, micro(e.seconds), values=[1e6 * e.seconds]),
-            Cell(text=significant(e.rate) if e.rate else "", values=[e.rate] if e.rate else []),
-            Cell(text="" if e.share is None else fraction(e.share), heat=heat),
-            Cell(text=ratio(gain) if gain else "", values=[gain] if gain else []),
-            _count(facts.registers),
-            _count(facts.shared_bytes + (facts.dynamic_shared_bytes or 0)),
+            _figure(significant, e.rate),
+            replace(_figure(fraction, e.share), heat=None if e.share is None else round(min(1, e.share), 2)),
+            _figure(ratio, gain),
         ]
-        rows.append(([e.variant, e.block, shape], cells))
-        before = before if e.is_library else e
-    columns = ["variant", "block", "shape", "time, µs", cases[0].unit, "share", "gain", "registers", "shared, B"]
-    of = ", ".join(dict.fromkeys(e.reference for e in cases if e.reference))
+        for number in (facts.registers, facts.shared_bytes + (facts.dynamic_shared_bytes or 0)):
+            cells.append(Cell(text="") if e.is_library else Cell(text=f"{number:,}", values=[number]))
+        rows.append(([f"{name} ({facts.fallback})" if facts.fallback else name], cells))
+    case, of = rungs[0].case, ", ".join(dict.fromkeys(e.reference for e in rungs if e.reference))
+    heads = ["time, µs", rungs[0].unit, "share", "gain", "registers", "shared, bytes"]
     share = f" Share: of the rate of {of}." if of else ""
-    note = f"Best block of each variant.{share} Gain: over the rung above."
-    return Table(key="ladder", title="Ladder in figures", columns=columns, rows=rows, note=note)
+    return Table(
+        key=f"ladder-{rungs[0].shape}",
+        title=f"Ladder, {rungs[0].shape}",
+        columns=[shape_of(case) if case else "", *heads],
+        rows=rows,
+        note=f"Best block of each variant.{share} Gain: over the rung above.",
+    )
 
 
-def report(results: Results) -> str:
-    """Return the tables of all families in Markdown, but ladders, which ``warpwatch ladder`` shows."""
+def _figure(write: Callable[[float], str], value: float | None) -> Cell:
+    return Cell(text=write(value), values=[value]) if value else Cell(text="")
+
+
+def report(results: Results, check: Path) -> str:
+    """Return the tables of all families in Markdown, but ladders, which ``warpwatch ladder`` shows.
+
+    ``check``: the file of the self-check on its GPU, if there is one.
+    """
     parts = ["; ".join(filter(None, [results.described, results.today.gpu.note]))]
-    check = path_of(results.today.slug, results.project.baselines)
     if check.exists():
         title = "A/A test and injected slowdowns on this GPU (`pytest bench --self-check`):"
         parts.append("\n".join([title, *saved_self_check.table(saved_self_check.read(check))]))
     for family in dict.fromkeys(entry.family for entry in results.entries):
         for dtype, cases in results.by_type(family).items():
             for table in tables_of(cases):
-                if table.key != "ladder":
+                if not table.key.startswith("ladder"):
                     parts.append(f"### {family}, {dtype}: {table.title}\n\n{table.note}\n\n{table.markdown()}")
     return "\n\n".join(parts)

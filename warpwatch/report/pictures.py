@@ -86,8 +86,9 @@ def _marks(names: Sequence[str]) -> dict[str, tuple[Any, Any]]:
     """Return a colour and a marker for each name, none of them twice."""
     import matplotlib as mpl  # noqa: PLC0415
 
-    strong, pale = mpl.colormaps["tab20"].colors[::2], mpl.colormaps["tab20"].colors[1::2]
-    colours = [*strong, *pale, *mpl.colormaps["tab20b"].colors]
+    tab20, tab20b = (mpl.colormaps[name](range(20)) for name in ("tab20", "tab20b"))
+    strong, pale = tab20[::2], tab20[1::2]
+    colours: list[Any] = [*strong, *pale, *tab20b]
     if len(names) > len(colours):
         colours = [mpl.colormaps["turbo"](i / len(names)) for i in range(len(names))]
     markers = [*MARKERS, *((sides, star, 0) for sides in range(7, 7 + len(names)) for star in (1, 2))]
@@ -108,7 +109,7 @@ def _scale(axes: Any) -> None:
 def pictures_of(results: Results, family: str, dtype: str) -> list[Picture]:
     """Return the pictures of a family's cases of an element type: of those that have anything to show."""
     cases = results.by_type(family)[dtype]
-    made = [over_size(results, cases), by_block(cases), growth(cases), gain(cases), shares(cases)]
+    made = [shares(cases), over_size(results, cases), by_block(cases), growth(cases), gain(cases)]
     return [picture for picture in made if picture.lines and len(picture.places) > 1]
 
 
@@ -141,7 +142,11 @@ def over_size(results: Results, cases: Sequence[Entry]) -> Picture:
     least: dict[str, float] = {}
     for e in cases if peak else ():
         least[e.shape] = 1e6 * max(e.bytes / peak, e.operations / roof.rate if roof else 0)
-    rate = f", and for its operations at the rate of {roof.of}, the highest of this run" if roof else ""
+    rate = (
+        f", and for its operations at the rate of {roof.of}, the highest of this run"
+        if roof and cases[0].operations
+        else ""
+    )
     of_roof = f"The roof is the time for the least bytes at the memory's peak of {peak / 1e9:,.0f} GB/s{rate}"
     if not peak:
         of_roof = "No roof is drawn, because the peak of this device's memory is not known"
@@ -187,7 +192,7 @@ def growth(cases: Sequence[Entry]) -> Picture:
         key="growth",
         title=_titled(cases, "growth from size to size, beside that of the work"),
         caption="How much more each variant's time grows from its next smaller size than the work does, with the "
-        "fastest block. On the black line time grows as the work; below it, larger sizes are worth it.",
+        "fastest block. On the line without markers time grows as the work; below it, larger sizes are worth it.",
         x="size, from little work to much",
         y="growth of time over growth of work",
         places=places,
@@ -205,7 +210,7 @@ def gain(cases: Sequence[Entry]) -> Picture:
         key="gain-over-serial",
         title=_titled(cases, "gain over serial C++"),
         caption="How many times faster each variant is than the serial C++ version on one core of the host, with its "
-        "fastest block; higher is better. Below the black line it is slower.",
+        "fastest block; higher is better. Below the line without markers it is slower.",
         x="size, from little work to much",
         y="time of serial C++ over time",
         places=places,

@@ -34,7 +34,7 @@ def files_of(results: Results, family: str, progress: Callable[[int, int], objec
     device = f"{gpu.name}: {gpu.note}" if gpu.note else gpu.name
     for dtype, table in tables:
         files[f"{table.key}-{dtype}.csv"] = table.as_csv(device).encode()
-    parts = [*tables, *pictures]
+    parts: list[Part] = [*tables, *pictures]
     files["study.md"] = "\n\n".join(_markdown(results, family, parts)).encode() + b"\n"
     files["study.tex"] = "\n\n".join(_latex(results, family, parts)).encode() + b"\n"
     return files

@@ -1,16 +1,16 @@
-"""Page of a family: ladder, times by variant and block, growth with size, gain over serial, roofline."""
+"""Page of a family: the pictures and tables of its study, and its roofline."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from warpwatch.report.entries import Entry, Roof
+from warpwatch.report.entries import Entry, Results
 from warpwatch.report.family_tables import Table, fastest, tables_of
-from warpwatch.report.numbers import fraction, rounded
-from warpwatch.report.site.figures import Chart, roofline
+from warpwatch.report.numbers import fraction
+from warpwatch.report.pictures import pictures_of
+from warpwatch.report.site.figures import Chart, chart_of, roofline
 from warpwatch.report.site.material import Material
 
 
@@ -30,8 +30,8 @@ class FamilyPage:
     @cached_property
     def parts(self) -> dict[str, tuple[list[Chart], list[Table]]]:
         """Charts and tables by element type."""
-        by_type, roofs = self.material.by_type(self.name), self.material.roofs
-        return {dtype: (_charts(cases, roofs.get(dtype)), tables_of(cases)) for dtype, cases in by_type.items()}
+        by_type = self.material.by_type(self.name)
+        return {dtype: (_charts(self.material, self.name, dtype), tables_of(cases)) for dtype, cases in by_type.items()}
 
     @cached_property
     def best(self) -> str:
@@ -48,22 +48,17 @@ class FamilyPage:
         return {e.variant: e.case.variant.note for e in self.cases if e.case and e.case.variant.note}
 
 
-def _charts(cases: Sequence[Entry], roof: Roof | None) -> list[Chart]:
-    shapes, drawn = list(dict.fromkeys(e.shape for e in cases)), []
-    shares = defaultdict[str, list[float | None]](lambda: [None] * len(shapes))
+def _charts(results: Results, name: str, dtype: str) -> list[Chart]:
+    """Return the charts of a family and element type: the pictures of its study, and the roofline."""
+    cases, roof = results.by_type(name)[dtype], results.roofs.get(dtype)
     points = defaultdict[str, list[tuple[float, float]]](list)
-    for (variant, shape), e in fastest(cases).items():
-        if e.share is not None and not e.on_host:
-            shares[variant][shapes.index(shape)] = rounded(e.share)
+    for (variant, _), e in fastest(cases).items():
         if e.intensity_and_rate:
             points[variant].append(e.intensity_and_rate)
-    if shares and len(shapes) > 1:
-        lines = [{"l": name, "k": "both", "c": i, "v": row} for i, (name, row) in enumerate(shares.items())]
-        of = ", ".join(dict.fromkeys(e.reference for e in cases if e.reference))
-        x, y = {"l": "shape", "k": "cat", "v": shapes}, {"l": f"share of {of}'s rate", "k": "num", "z": 1}
-        says = f"Share of the rate of {of} by shape, of the best block of {len(shares)} variants"
-        drawn.append(Chart(title="Ladder", says=says, spec={"h": 340, "x": x, "y": y, "s": lines}))
+    drawn = [chart_of(picture) for picture in pictures_of(results, name, dtype)]
     if roof and points:
         says = f"Rate over intensity of {len(points)} variants, best blocks"
-        drawn.append(roofline(roof, points, cases[0], says, h=340))
+        names = list(dict.fromkeys(e.variant for e in cases))
+        places = [names.index(name) for name in points]
+        drawn.insert(1, roofline(roof, points, cases[0], says, h=340, c=places, n=len(names)))
     return drawn

@@ -30,6 +30,7 @@ class Material(Results):
     were left out.
     """
 
+    project: Project
     baseline: Sequence[RunRecord]
     nights: Sequence[RunRecord]
     steps: Sequence[Step]
@@ -49,6 +50,7 @@ class Material(Results):
         check = path_of(newest.slug, project.baselines)
         return cls(
             project=project,
+            families=project.families,
             runs=[newest],
             verdicts=verdicts_of(newest, baseline),
             baseline=baseline,

@@ -45,16 +45,16 @@
       const series = [{ l: "median", k: "dot", c: 0, v: medians }, { l: "level", k: "step", c: 1, w: 2, v: level }];
       return { h: 190, x: { k: "nights" }, y: { l: "µs", k: "num" }, s: series.slice(0, levels.length ? 2 : 1) };
     },
-    roofline: ({ roof: [memory, most], u, v, h }) => {
+    roofline: ({ roof: [memory, most], u, v, h, c, n }) => {
       const own = Object.values(v).flat().map(([x]) => x);
       const ridge = digits(most / memory, 4);
       const xs = sorted([...own, ridge, Math.min(ridge, ...own) / 3, Math.max(ridge, ...own) * 3]);
       const points = Object.entries(v).map(([label, each], place) => {
         const at = new Map(each);
-        return { l: label, k: "dot", c: place, w: 8, v: xs.map((x) => at.get(x) ?? null) };
+        return { l: label, k: "dot", c: c ? c[place] : place, w: 8, v: xs.map((x) => at.get(x) ?? null) };
       });
       const line = { l: "roof", k: "line", c: "grey", w: 2, v: xs.map((x) => digits(Math.min(most, x * memory), 4)) };
-      return { h: h || 190, x: { l: "operations per byte", k: "log", v: xs }, y: { l: u, k: "log" }, s: [line, ...points] };
+      return { h: h || 190, n, x: { l: "operations per byte", k: "log", v: xs }, y: { l: u, k: "log" }, s: [line, ...points] };
     },
   };
 
@@ -65,8 +65,8 @@
   }
 
   /** The colour of a series: one that is named, or of more series than these a hue of its own, each third darker. */
-  function colourOf(series, all) {
-    const count = Math.max(...all.map((other) => (other.c === "grey" ? 0 : other.c + 1)));
+  function colourOf(series, { s, n }) {
+    const count = n || Math.max(...s.map((other) => (other.c === "grey" ? 0 : other.c + 1)));
     if (series.c === "grey" || count <= COLOURS) return colour(series.c === "grey" ? "--grey" : `--c${series.c}`);
     return `hsl(${Math.round((360 * series.c) / count)} 80% calc(${colour("--tone-l")} + ${((series.c % 3) - 1) * 12}%))`;
   }
@@ -83,9 +83,9 @@
     return { fill: path, stroke: path, clip: null, flags: 3 };
   };
 
-  function drawn(series, all) {
-    const bars = all.filter((other) => other.k === "bar").length;
-    const stroke = colourOf(series, all);
+  function drawn(series, spec) {
+    const bars = spec.s.filter((other) => other.k === "bar").length;
+    const stroke = colourOf(series, spec);
     const made = { label: series.l, stroke, width: series.w && series.k !== "dot" ? series.w : 1.5, spanGaps: true };
     made.value = (_, value) => figure(value);
     made.points = { show: series.k === "dot" || series.k === "both", size: series.w && series.k === "dot" ? series.w : 8, width: 0, fill: stroke };
@@ -164,7 +164,7 @@
       height: spec.h,
       scales: scales(spec),
       axes: axes(spec, place.clientWidth < 500),
-      series: [{ label: spec.x.l || "night", value: named }, ...spec.s.map((series) => drawn(series, spec.s))],
+      series: [{ label: spec.x.l || "night", value: named }, ...spec.s.map((series) => drawn(series, spec))],
       focus: { alpha: 0.2 },
       hooks: { ready: [legend(spec)] },
       cursor: { focus: { prox: spec.s.length > 3 ? 24 : -1 }, drag: { x: spec.x.k === "nights" || spec.x.k === "num", y: false }, points: { size: 8 } },
