@@ -120,9 +120,12 @@ def cell_of(
     entry: Entry, text: str, more: str = "", heat: float | None = None, values: Sequence[float | None] = ()
 ) -> Cell:
     """Return a cell that links to the page of a case."""
+    return replace(shaded(text, more, heat, values), page=entry.page)
+
+
+def shaded(text: str, more: str, heat: float | None, values: Sequence[float | None]) -> Cell:
     shade = None if heat is None else round(max(0, min(1, heat)), 2)
-    known = [math.nan if value is None else value for value in values]
-    return Cell(text=text, more=more, page=entry.page, heat=shade, values=known)
+    return Cell(text=text, more=more, heat=shade, values=[math.nan if value is None else value for value in values])
 
 
 def fastest(cases: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
@@ -261,7 +264,7 @@ def growth(cases: Sequence[Entry]) -> Table:
     for e in cases:
         if e.id in found:
             time, work = found[e.id]
-            cells[e.id] = cell_of(e, ratio(time), f"work {ratio(work)}", min(time / work, work / time), (time, work))
+            cells[e.id] = shaded(ratio(time), f"work {ratio(work)}", min(time / work, work / time), (time, work))
     grown = {e.shape for e in cases if e.id in cells}
     note = "Time over that of the row's next smaller shape, and how much more work there is to do."
     shade = "Shade: how near the two are."
@@ -278,9 +281,7 @@ def gains_over_serial(cases: Sequence[Entry]) -> dict[str, float]:
 def gains(cases: Sequence[Entry]) -> Table:
     found = gains_over_serial(cases)
     most = max(found.values(), default=1.0)
-    cells = {
-        e.id: cell_of(e, ratio(found[e.id]), "", found[e.id] / most, [found[e.id]]) for e in cases if e.id in found
-    }
+    cells = {name: shaded(ratio(value), "", value / most, [value]) for name, value in found.items()}
     note = "How many times faster than serial C++ on one core of the host."
     if {e.shape for e in cases} > {e.shape for e in cases if e.on_host}:
         note += " Larger shapes are not timed serially."

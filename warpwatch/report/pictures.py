@@ -142,12 +142,9 @@ def over_size(results: Results, cases: Sequence[Entry]) -> Picture:
     least: dict[str, float] = {}
     for e in cases if peak else ():
         least[e.shape] = 1e6 * max(e.bytes / peak, e.operations / roof.rate if roof else 0)
-    rate = (
-        f", and for its operations at the rate of {roof.of}, the highest of this run"
-        if roof and cases[0].operations
-        else ""
-    )
-    of_roof = f"The roof is the time for the least bytes at the memory's peak of {peak / 1e9:,.0f} GB/s{rate}"
+    of_roof = f"The roof is the time for the least bytes at the memory's peak of {peak / 1e9:,.0f} GB/s"
+    if roof and cases[0].operations:
+        of_roof += f", and for its operations at the rate of {roof.of}, the highest of this run"
     if not peak:
         of_roof = "No roof is drawn, because the peak of this device's memory is not known"
     name = "roof: least possible time"
