@@ -38,9 +38,8 @@ def chart_of(picture: Picture) -> Chart:
 
     lines = [series(name, line, k="both", c=picture.names.index(name)) for name, line in picture.lines.items()]
     above = [series(name, line, k="line", c="grey", w=2) for name, line in picture.above.items()]
-    x, y = {"l": picture.x, "k": "cat", "v": picture.places}, {"l": picture.y, "k": "log"}
-    if not picture.is_log:
-        y |= {"k": "num", "z": 1}
+    x = {"l": picture.x, "k": "cat", "v": picture.places}
+    y = {"l": picture.y, "k": "log"} if picture.is_log else {"l": picture.y, "k": "num", "z": 1}
     spec = {"h": 340, "n": len(picture.names), "x": x, "y": y, "s": [*above, *lines]}
     title = picture.title.partition(": ")[2]  # the page says of which family
     return Chart(title=title[:1].upper() + title[1:], says=picture.caption.removesuffix("."), spec=spec)
