@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 from pathlib import Path
@@ -12,7 +13,9 @@ from tests.cli.command import arguments
 from tests.project import PROJECT, ROOT
 from tests.report.site_runs import Night, case_ids, save
 from tests.stranger import made_by_init, run_command
+from warpwatch.arguments import shapes
 from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.options import BadArgument, family_names
 from warpwatch.cli.study import _small, run
 from warpwatch.report.numbers import micro
@@ -51,6 +54,21 @@ def test_a_file_is_not_replaced_and_a_run_without_the_family_is_refused(tmp_path
         study("matvec", "--from", str(path), "--to", str(tmp_path / "study"))
     assert not (tmp_path / "study").exists()
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_other_sizes_are_timed_in_place_of_the_declared_ones_where_a_family_takes_them() -> None:
+    chosen = timed_cases(PROJECT.families, shapes("64x64,32x32x3,8x8x9"))
+    assert {(case.family.name, case.shape_name) for case in chosen} == {
+        *((name, "64x64") for name in ("matvec", "transpose")),
+        *((name, each) for name in ("conv2d", "matmul", "separable") for each in ("32x32x3", "8x8x9")),
+    } - {("conv2d", "8x8x9"), ("separable", "8x8x9")}
+    assert {case.variant.name for case in chosen if case.family.name == "transpose"} >= {"serial", "vectorised"}
+
+
+@pytest.mark.parametrize("text", ["", "64x", "0x4", "64,", "64x64 ", "-1", "8X8", "99999999999"])
+def test_a_list_of_sizes_is_of_numbers_above_0(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a list of shapes such as 64x64,128x128"):
+        shapes(text)
 
 
 def test_the_tab_key_completes_families(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds, timed_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.cli.options import BadArgument, add_device, add_keywords, completed, family_names, progress, selector
-from warpwatch.cli.programs import Program, ended_by_signals
+from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.report.entries import Results
@@ -163,9 +163,13 @@ def _measured(
     words += [f"--warpwatch-sizes={','.join(map(size_name, sizes))}"] if sizes else []
     words += ["--benchmark-quiet", f"--benchmark-save={label}", f"--benchmark-storage=file://{project.saved_runs}"]
     # What it prints goes beside the output of this command, as soon as it is printed.
-    with ended_by_signals(), Program(words, project.root, os.fdopen(os.dup(2), "wb")) as program:
-        program.wait()
-        status = program.status or 0
+    try:
+        with ended_by_signals(), Program(words, project.root, os.fdopen(os.dup(2), "wb")) as program:
+            program.wait()
+            status = program.status or 0
+    except KeyboardInterrupt:
+        print(f"\ninterrupted while {family.name} was measured: no file was written", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
     saved = [path for folder in project.saved_runs.glob("*/") for path in run_files(folder, f"*_{label}")]
     if not saved:
         raise BadRun(f"{family.name}: `pytest bench` ended with exit status {status} and timed nothing, see above")

@@ -180,7 +180,9 @@ def times(cases: Sequence[Entry]) -> Table:
         rate = significant(e.rate) if e.rate else ""
         cells[e.id] = cell_of(e, micro(e.seconds), rate, heat, (1e6 * e.seconds, e.rate))
     unit = cases[0].unit
-    note = f"Median time in µs, and the rate in {unit} that it is for the least work which the family needs."
+    note = "Median time in µs."
+    if any(e.rate for e in cases):
+        note = f"Median time in µs, and the rate in {unit} that it is for the least work which the family needs."
     shade = "Shade: how near it comes to the fastest of its column."
     table = _empty("time", "Time by variant, block and shape", "shape", ("time, µs", f"rate, {unit}"), note, shade)
     return _grid(table, cases, cells)
