@@ -116,6 +116,7 @@ class Visit:
 
 @pytest.mark.once
 @pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1400, "light"), (400, "light"), (1400, "dark")])
+@pytest.mark.slow
 def test_pages_load_draw_their_charts_and_fit(browser: Browser, site: Path, width: int, scheme: str) -> None:
     visit = Visit(browser, width, scheme)
     for name in PAGES:
@@ -150,6 +151,7 @@ def test_no_page_is_wider_than_a_phone_whatever_names_are_long(browser: Browser,
     context.close()
 
 
+@pytest.mark.slow
 def test_the_heads_of_a_long_table_stay(browser: Browser, site: Path) -> None:
     visit = Visit(browser)
     for name in ("cases.html", "f/matmul.html"):
@@ -167,6 +169,7 @@ def test_the_heads_of_a_long_table_stay(browser: Browser, site: Path) -> None:
 
 @pytest.mark.once
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.slow
 def test_no_chart_has_a_colour_or_a_marker_twice(browser: Browser, site: Path, scheme: str) -> None:
     visit = Visit(browser, 1400, scheme)
     page = visit.open(site, "f/matmul.html")
@@ -191,6 +194,7 @@ def on_one_power_of_ten(text: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_numbers_along_a_short_scale_are_not_printed_over_each_other(browser: Browser, site: Path) -> None:
     visit = Visit(browser, 400)
     name = next(path.name for path in sorted((site / "c").iterdir()) if on_one_power_of_ten(path.read_text()))
@@ -208,6 +212,7 @@ def test_numbers_along_a_short_scale_are_not_printed_over_each_other(browser: Br
     visit.context.close()
 
 
+@pytest.mark.slow
 def test_the_first_page_is_soon_drawn(browser: Browser, site: Path) -> None:
     paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
     visit, times = Visit(browser), []
@@ -219,6 +224,7 @@ def test_the_first_page_is_soon_drawn(browser: Browser, site: Path) -> None:
     visit.context.close()
 
 
+@pytest.mark.slow
 def test_cases_are_found_by_words_and_filters_and_the_address_keeps_them(browser: Browser, site: Path) -> None:
     visit = Visit(browser)
     page = visit.open(site, "cases.html")
@@ -245,6 +251,7 @@ def test_cases_are_found_by_words_and_filters_and_the_address_keeps_them(browser
     visit.context.close()
 
 
+@pytest.mark.slow
 def test_a_chart_can_be_read_without_seeing_it_and_without_a_mouse(browser: Browser, site: Path) -> None:
     visit = Visit(browser)
     page = visit.open(site, f"c/{CASE}.html")
@@ -261,12 +268,13 @@ def test_a_chart_can_be_read_without_seeing_it_and_without_a_mouse(browser: Brow
     samples = page.locator("figure").filter(has_text="Samples")
     samples.locator("summary").click()
     samples.locator("details thead").wait_for()
-    assert samples.locator("details thead th").all_inner_texts() == ["µs", "old", "new"]
+    assert samples.locator("details thead th").all_inner_texts() == ["time, µs", "old", "new"]
     visit.context.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.slow
 def test_no_page_has_a_fault_of_accessibility(browser: Browser, site: Path, scheme: str) -> None:
     visit = Visit(browser, 1400, scheme)
     shorter = {"cases.html": "cases.html#q=tiled+16x16+float64", "f/matmul.html": "f/matvec.html"}  # axe is slow
@@ -286,6 +294,7 @@ def test_the_readmes_picture_is_of_the_site(browser: Browser, tmp_path: Path) ->
     assert "docs/pictures/matmul.png" in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_page_above_several_sites_has_no_fault(browser: Browser, site: Path, tmp_path: Path) -> None:
     for name in ("one", "another"):
         shutil.copytree(site, tmp_path / "all" / name)

@@ -113,5 +113,5 @@ class NightsPage:
 
 def _chart(label: str, unit: str, values: Sequence[float], what: str) -> Chart:
     series = [{"l": label, "k": "both", "c": 0, "v": [rounded(value) for value in values]}]
-    spec = {"h": 180, "x": {"k": "nights"}, "y": {"l": unit, "k": "num"}, "s": series}
+    spec = {"h": 180, "x": {"k": "nights"}, "y": {"l": f"{label}, {unit}", "k": "num"}, "s": series}
     return Chart(title=f"Common {label}", says=f"What each run {what}", spec=spec)

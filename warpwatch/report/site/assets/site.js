@@ -23,7 +23,7 @@
   const kinds = {
     samples: ({ e: [first, step], v: [before, now] }) => ({
       h: 190,
-      x: { l: "µs", k: "num", v: now.map((_, place) => digits(first + place * step, 7)) },
+      x: { l: "time, µs", k: "num", v: now.map((_, place) => digits(first + place * step, 7)) },
       y: { l: "% of samples", k: "num", z: 1 },
       s: [{ l: "old", k: "bar", c: 0, v: before }, { l: "new", k: "bar", c: 1, v: now }].filter((side) => side.v.length),
     }),
@@ -43,7 +43,7 @@
       for (const [first, last, value] of levels) level.fill(value, first, last + 1);
       const medians = v.map((value) => (value === null ? null : digits((value + least) * unit, 4)));
       const series = [{ l: "median", k: "dot", c: 0, v: medians }, { l: "level", k: "step", c: 1, w: 2, v: level }];
-      return { h: 190, x: { k: "nights" }, y: { l: "µs", k: "num" }, s: series.slice(0, levels.length ? 2 : 1) };
+      return { h: 190, x: { k: "nights" }, y: { l: "median, µs", k: "num" }, s: series.slice(0, levels.length ? 2 : 1) };
     },
     roofline: ({ roof: [memory, most], u, v, h, c, n }) => {
       const own = Object.values(v).flat().map(([x]) => x);
