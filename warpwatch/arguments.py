@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from typing import Any
 
 from warpwatch.catalogue.names import suggestion
@@ -48,3 +49,10 @@ def positive_integer(text: str) -> int:
     if not text.strip().isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer above 0")
     return int(text)
+
+
+def shapes(text: str) -> tuple[tuple[int, ...], ...]:
+    """Read shapes: '64x64,128x96' -> ((64, 64), (128, 96)). Raises argparse.ArgumentTypeError."""
+    if not re.fullmatch(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*(,[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of shapes such as 64x64,128x128")
+    return tuple(dict.fromkeys(tuple(map(int, shape.split("x"))) for shape in text.split(",")))

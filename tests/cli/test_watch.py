@@ -249,6 +249,7 @@ def test_a_step_that_is_interrupted_while_it_starts_is_ended(tmp_path: Path, mon
     [
         ("watchfiles", "watch", ["watch"]),
         ("matplotlib", "pictures", ["picture", "bench/baselines/nvidia-h200/0001_x.json"]),
+        ("matplotlib", "pictures", ["study", "copy", "--from", "bench/baselines/nvidia-h200/0001_x.json"]),
     ],
 )
 def test_a_command_that_lacks_a_package_names_its_own_extra(package: str, extra: str, arguments: list[str]) -> None:

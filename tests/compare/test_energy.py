@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from kernels import FAMILIES
 from tests.checkout import Bench
 from tests.compare.test_with_revision import NAIVE, old  # noqa: F401  # the fixture
-from tests.project import PROJECT
 from warpwatch.compare.energy import lines, millijoules
 from warpwatch.compare.pairs import ENERGY_PRIOR, _energy_effect
 from warpwatch.compare.with_baseline import BaselineComparison
-from warpwatch.report.tables import tables
+from warpwatch.report.entries import Results
+from warpwatch.report.family_tables import report
 from warpwatch.runs.record import read_run
 from warpwatch.timing.nvml import Clock
 from warpwatch.timing.pair_samples import PairSamples
@@ -80,7 +81,7 @@ def test_a_run_records_energies_and_tables_show_them(old: Bench) -> None:  # noq
     recorded = {name: timed.facts.joules for name, timed in run.cases.items()}
     assert recorded[NAIVE] == 0.05
     assert all((joules is None) is ("-host-" in name) for name, joules in recorded.items())
-    assert "50.00 mJ" in tables([run], PROJECT)
+    assert "50.00 mJ" in report(Results(families=FAMILIES, runs=[run]), Path("none"))
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@ from kernels import FAMILIES
 from tests.project import EARLIER, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.report.ladder import same_work, share, tables
+from warpwatch.report.entries import share
+from warpwatch.report.ladder import same_work, tables
 from warpwatch.runs.record import BadRun, RunRecord, read_runs
 
 CASES = {case.id: case for case in timed_cases(FAMILIES)}

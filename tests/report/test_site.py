@@ -18,7 +18,7 @@ from tests.project import PROJECT, ROOT
 from tests.report.site_runs import Night, case_ids, identity_of, repeat, save
 from warpwatch.catalogue.project import Project
 from warpwatch.report.site.material import Material
-from warpwatch.report.site.render import make_site, render
+from warpwatch.report.site.render import make_site, render, write_overview
 from warpwatch.runs.record import BadRun
 
 NAMES = case_ids(60)
@@ -237,6 +237,28 @@ def test_what_a_run_holds_is_escaped(project: Project, tmp_path: Path) -> None:
     for name, content in files.items():
         assert re.fullmatch(r"((c|f|assets)/)?[\w-][\w.-]*", name)
         assert b"<script>alert" not in content, name
+
+
+def test_every_page_of_a_device_made_of_software_says_what_its_times_are(project: Project, tmp_path: Path) -> None:
+    names = [*NAMES[:30], *(name for name in case_ids(900) if name.startswith("matmul-serial-host-128"))]
+    slow = dict.fromkeys((name for name in names if "-host-" not in name), 1e4)
+    path = save(tmp_path, names, Night(day=1, factors=slow, gpu={"slug": "soft", "note": "its times are the host's"}))
+    files = render(Material.gather(project, [path]), tmp_path / "site")
+    for name, content in files.items():
+        assert not name.endswith(".html") or "its times are the host" in Page(content.decode()).text, name
+    first = Page(files["index.html"].decode()).text
+    assert "Compared with nothing" in first
+    assert "Nothing is slower" not in first
+    assert "Whether anything is slower is not known" in first
+    family = files[f"f/{NAMES[20].split('-')[0]}.html"].decode()
+    cells = re.findall(r"<td[^>]*>(?:<a[^>]*>)?([^<]*)(?:</a>)?(?:<small>([^<]*)</small>)?", family)
+    figures = [text for texts in cells for text in texts if text]
+    assert len(figures) > 20
+    assert not {"0", "0×", "0.00", "0.0"} & set(figures)
+    (tmp_path / "all" / "soft").mkdir(parents=True)
+    (tmp_path / "all" / "soft" / "site.json").write_bytes(files["site.json"])
+    assert write_overview(tmp_path / "all")[0].note == "its times are the host's"
+    assert "its times are the host" in (tmp_path / "all" / "index.html").read_text()
 
 
 # Bad input

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import math
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +39,19 @@ COLOURED = """canvas => {
         count += data[i + 3] > 100 && Math.max(...colours) - Math.min(...colours) > 50;
     }
     return count;
+}"""
+
+
+# Notes the middle of each text that is written upright.
+WRITTEN = """() => {
+    window.written = [];
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const place = this.getTransform(), at = place.transformPoint({x, y}), width = this.measureText(text).width;
+        const right = {center: 0, right: -width / 2, end: -width / 2}[this.textAlign] ?? width / 2;
+        const down = {top: 6, bottom: -6}[this.textBaseline] ?? 0, canvas = this.canvas;
+        const upright = Math.abs(place.b) < 0.1;
+        if (text && upright) window.written.push({text, x: at.x + right, y: at.y + down, width, canvas});
+    };
 }"""
 
 
@@ -98,7 +115,8 @@ class Visit:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (400, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1400, "light"), (400, "light"), (1400, "dark")])
+@pytest.mark.slow
 def test_pages_load_draw_their_charts_and_fit(browser: Browser, site: Path, width: int, scheme: str) -> None:
     visit = Visit(browser, width, scheme)
     for name in PAGES:
@@ -118,6 +136,83 @@ def test_pages_load_draw_their_charts_and_fit(browser: Browser, site: Path, widt
     visit.context.close()
 
 
+def test_no_page_is_wider_than_a_phone_whatever_names_are_long(browser: Browser, tmp_path: Path) -> None:
+    names = [*NAMES[4:12], f"matmul-{'long_' * 30}-16x16-128x128x128-float32", "x" * 150]
+    gpu = {"name": "GPU" * 40, "note": "its_times_are_the_hosts" * 6, "driver": "5" * 90}
+    run = save(tmp_path / "runs", names, Night(day=1, gpu=gpu))
+    make_site(replace(PROJECT, root=tmp_path), [run], tmp_path / "site")
+    pages = sorted((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > len(names)
+    context = browser.new_context(viewport={"width": 400, "height": 800}, is_mobile=True)
+    page = context.new_page()
+    for path in pages:
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
+    context.close()
+
+
+@pytest.mark.slow
+def test_the_heads_of_a_long_table_stay(browser: Browser, site: Path) -> None:
+    visit = Visit(browser)
+    for name in ("cases.html", "f/matmul.html"):
+        visit.open(site, name)
+        moved = visit.page.evaluate("""() => {
+            const room = document.querySelector(".scroll:has(thead)");
+            room.scrollTo(0, 400);
+            const top = room.querySelector("th").getBoundingClientRect().top;
+            return [room.scrollTop, top - room.getBoundingClientRect().top];
+        }""")
+        assert moved[0] == 400, name
+        assert abs(moved[1]) < 3, name
+    visit.context.close()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.slow
+def test_no_chart_has_a_colour_or_a_marker_twice(browser: Browser, site: Path, scheme: str) -> None:
+    visit = Visit(browser, 1400, scheme)
+    page = visit.open(site, "f/matmul.html")
+    looks = page.locator("figure").evaluate_all(
+        """all => all.map(each => [...each.querySelectorAll(".u-series:not(:first-child) .u-marker")]
+            .map(mark => [mark.style.background, mark.style.clipPath]))"""
+    )
+    assert max(map(len, looks)) > 9
+    for marks in looks:
+        assert len({colour for colour, _ in marks}) == len(marks)
+        assert len({shape for _, shape in marks}) == len(marks)
+    visit.context.close()
+
+
+def on_one_power_of_ten(text: str) -> bool:
+    """Tell whether a page has a roofline whose rates lie within one power of ten."""
+    for spec in map(json.loads, re.findall(r'<script type="application/json">(.*?)</script>', text)):
+        if spec.get("k") == "roofline":
+            (memory, most), (((own, rate),),) = spec["roof"], spec["v"].values()
+            least = min(most, rate, min(most / memory, own) / 3 * memory)
+            return math.ceil(math.log10(most * 1.2)) - math.floor(math.log10(least / 1.2)) == 1
+    return False
+
+
+@pytest.mark.slow
+def test_numbers_along_a_short_scale_are_not_printed_over_each_other(browser: Browser, site: Path) -> None:
+    visit = Visit(browser, 400)
+    name = next(path.name for path in sorted((site / "c").iterdir()) if on_one_power_of_ten(path.read_text()))
+    page = visit.open(site, f"c/{name}")
+    page.evaluate(WRITTEN)
+    page.set_viewport_size({"width": 401, "height": 900})  # draws the charts again
+    page.wait_for_function("written.length > 8")
+    boxes = page.evaluate(
+        """() => { const all = [...document.querySelectorAll("canvas")];
+            return written.map(box => ({...box, canvas: all.indexOf(box.canvas)})); }"""
+    )
+    for one, other in itertools.combinations(boxes, 2):
+        apart = abs(one["x"] - other["x"]) >= (one["width"] + other["width"]) / 2 or abs(one["y"] - other["y"]) >= 11
+        assert apart or one["canvas"] != other["canvas"], (name, one, other)
+    visit.context.close()
+
+
+@pytest.mark.slow
 def test_the_first_page_is_soon_drawn(browser: Browser, site: Path) -> None:
     paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
     visit, times = Visit(browser), []
@@ -129,6 +224,7 @@ def test_the_first_page_is_soon_drawn(browser: Browser, site: Path) -> None:
     visit.context.close()
 
 
+@pytest.mark.slow
 def test_cases_are_found_by_words_and_filters_and_the_address_keeps_them(browser: Browser, site: Path) -> None:
     visit = Visit(browser)
     page = visit.open(site, "cases.html")
@@ -155,6 +251,7 @@ def test_cases_are_found_by_words_and_filters_and_the_address_keeps_them(browser
     visit.context.close()
 
 
+@pytest.mark.slow
 def test_a_chart_can_be_read_without_seeing_it_and_without_a_mouse(browser: Browser, site: Path) -> None:
     visit = Visit(browser)
     page = visit.open(site, f"c/{CASE}.html")
@@ -171,11 +268,13 @@ def test_a_chart_can_be_read_without_seeing_it_and_without_a_mouse(browser: Brow
     samples = page.locator("figure").filter(has_text="Samples")
     samples.locator("summary").click()
     samples.locator("details thead").wait_for()
-    assert samples.locator("details thead th").all_inner_texts() == ["µs", "old", "new"]
+    assert samples.locator("details thead th").all_inner_texts() == ["time, µs", "old", "new"]
     visit.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.slow
 def test_no_page_has_a_fault_of_accessibility(browser: Browser, site: Path, scheme: str) -> None:
     visit = Visit(browser, 1400, scheme)
     shorter = {"cases.html": "cases.html#q=tiled+16x16+float64", "f/matmul.html": "f/matvec.html"}  # axe is slow
@@ -186,6 +285,7 @@ def test_no_page_has_a_fault_of_accessibility(browser: Browser, site: Path, sche
     visit.context.close()
 
 
+@pytest.mark.slow
 def test_the_readmes_picture_is_of_the_site(browser: Browser, tmp_path: Path) -> None:
     assert browser  # skipped where there is none
     code = f"from pathlib import Path; from tools.site_picture import draw; draw(Path({str(tmp_path / 'a.png')!r}))"
@@ -194,6 +294,7 @@ def test_the_readmes_picture_is_of_the_site(browser: Browser, tmp_path: Path) ->
     assert "docs/pictures/overview.png" in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_page_above_several_sites_has_no_fault(browser: Browser, site: Path, tmp_path: Path) -> None:
     for name in ("one", "another"):
         shutil.copytree(site, tmp_path / "all" / name)

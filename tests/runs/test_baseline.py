@@ -22,7 +22,9 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.baseline_promote import promote
 from warpwatch.cli.main import main
-from warpwatch.report.tables import changes, summary, tables
+from warpwatch.report.entries import Results
+from warpwatch.report.family_tables import report
+from warpwatch.report.tables import changes, summary
 from warpwatch.runs.baseline import Baseline, objections
 from warpwatch.runs.files import write_run
 from warpwatch.runs.record import BadRun, Facts, RunRecord, read_document, read_run, read_runs
@@ -340,10 +342,15 @@ def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:
     """Block size down, shape across, access and partition as variants, each against serial."""
     times = {case.id.replace("-", "_"): 1e-4 for case in timed_cases(FAMILIES)}
     times["matmul_serial_host_128x128x128_float32"] = 5e-3
-    text = tables(runs(tmp_path, document(**{n: time for n, time in times.items() if "struct_" not in n})), PROJECT)
-    assert "### matmul, float32: time in µs, rate, gain over serial" in text
-    assert "| tiled | 16x16 | 100.00, 42 GFLOP/s, 50× |" in text
+    kept = document(**{n: time for n, time in times.items() if "struct_" not in n})
+    text = report(Results(families=FAMILIES, runs=runs(tmp_path, kept)), Path("none"))
+    assert "### matmul, float32: Time by variant, block and shape" in text
+    assert "| tiled | 16x16 | 100.00 (41.9) |" in text
     assert "| variant | block | 128x128x128 | 256x256x256 |" in text
+    gains = text[text.index("### matmul, float32: Gain over serial C++") :]
+    assert "| tiled | 16x16 | 50.0× | 1.00× |" in gains
+    growth = text[text.index("### matmul, float32: Growth") :]
+    assert "| tiled | 16x16 | 1.00× (work 8.00×) | 1.00×" in growth
 
 
 @pytest.mark.once

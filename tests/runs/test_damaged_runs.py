@@ -25,14 +25,16 @@ from tests.project import EARLIER, PROJECT
 from tools import recording, replay
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.cli import history, picture
+from warpwatch.cli import history
 from warpwatch.cli.baseline_promote import promote
 from warpwatch.compare import saved_self_check as selfcheck
 from warpwatch.compare.reference import difference, find_runs
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.devices.kernel import Kernel
-from warpwatch.report import ladder
+from warpwatch.report import family_tables, ladder
 from warpwatch.report import tables as report
+from warpwatch.report.entries import Results
+from warpwatch.report.pictures import pictures_of
 from warpwatch.report.site.material import Material
 from warpwatch.report.site.render import render
 from warpwatch.runs.faults import Fault, Place
@@ -272,6 +274,11 @@ def site_of(path: Path, good: Sequence[Path]) -> None:
     print(*files.values())
 
 
+def _pictures(results: Results) -> None:
+    for family in FAMILIES:
+        print(*(pictures_of(results, family.name, dtype) for dtype in results.by_type(family.name)))
+
+
 def use(path: Path, order: int) -> None:
     """Do all that commands do with a saved run. Each part may say that the run is bad, and nothing else.
 
@@ -288,11 +295,9 @@ def use(path: Path, order: int) -> None:
     project = replace(PROJECT, root=path.parent)  # which has no baselines
     every = ("failed", "partial", "dirty", "mixed", "gpu", "against")
     parts: list[Callable[[], object]] = [
-        with_it(lambda runs: report.tables(runs, project)),
+        with_it(lambda runs: family_tables.report(Results(families=FAMILIES, runs=runs), Path("none"))),
         with_it(lambda runs: ladder.tables(runs, FAMILIES)),
-        with_it(
-            lambda runs: [picture.shares(DECLARED, family, "float32", report.medians(runs)) for family in FAMILIES]
-        ),
+        with_it(lambda runs: _pictures(Results(families=FAMILIES, runs=runs))),
         with_it(recording.record),
         with_it(recording.record_pairs),
         with_it(unseen_gpus),

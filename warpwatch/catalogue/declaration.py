@@ -147,6 +147,12 @@ class Family:
         sizes = dict(zip(self.sizes, shape, strict=False))
         return {"shape": shape, "sizes": sizes, **sizes}
 
+    def refusal(self, shape: Shape) -> str:
+        """Say why a shape is not one of this family's; empty where it is."""
+        if len(shape) != len(self.sizes):
+            return f"a shape of {self.name} is {'x'.join(self.sizes)}"
+        return self.problem_of(shape) or ""
+
     @functools.cached_property
     def own_type(self) -> str:
         """The element type in ids where ``dtypes`` is empty: that of the first result."""

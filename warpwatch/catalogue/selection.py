@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.cases import Build, Case, exists
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.validation import sound
@@ -25,13 +26,19 @@ def tested_cases(families: Iterable[Family]) -> list[Case]:
     return [Case(build, shape) for build in builds(families) for shape in build.family.tests_of(build.variant)]
 
 
-def _cases_of_benchmarks(families: Iterable[Family]) -> list[Case]:
-    return [Case(b, shape) for b in builds(families) for shape in b.family.benchmarks_of(b.variant, b.dtype)]
+def _cases_of_benchmarks(families: Iterable[Family], shapes: Sequence[Shape] = ()) -> list[Case]:
+    """List what is declared as timed, or all builds on those of the shapes that are shapes of their families."""
+    if not shapes:
+        return [Case(b, shape) for b in builds(families) for shape in b.family.benchmarks_of(b.variant, b.dtype)]
+    return [Case(b, shape) for b in builds(families) for shape in shapes if not b.family.refusal(shape)]
 
 
-def timed_cases(families: Iterable[Family]) -> list[Case]:
-    """List the cases that the benchmark times, shape by shape, so that those of a shape can share their operands."""
-    cases = [case for case in _cases_of_benchmarks(families) if not case.omitted]
+def timed_cases(families: Iterable[Family], shapes: Sequence[Shape] = ()) -> list[Case]:
+    """List the cases that the benchmark times, shape by shape, so that those of a shape can share their operands.
+
+    ``shapes``: in place of the declared ones.
+    """
+    cases = [case for case in _cases_of_benchmarks(families, shapes) if not case.omitted]
     order = {family.name: i for i, family in enumerate(families)}
     return sorted(cases, key=lambda case: (order[case.family.name], case.dtype, case.shape))
 

@@ -49,6 +49,7 @@ COMMANDS = {
     "thin": "make older saved runs small: their medians and quartiles stay",
     "report": "print time and rate of each kernel on each shape, or make a site",
     "ladder": "print how far each kernel is from its reference, in Markdown",
+    "study": "time a family on several sizes, and write tables and pictures for a report",
     "picture": "draw how far each kernel is from its reference, as SVG",
     "self-check merge": "join parts that were made with -k",
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from warpwatch.arguments import one_of, positive_integer
 from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project
 from warpwatch.catalogue.selection import timed_cases
@@ -106,11 +107,19 @@ def progress(words: str) -> Callable[[int, int], None]:
 
 def case_ids(prefix: str, **_: object) -> list[str]:
     """List case ids for tab completion."""
+    return [case.id for case in timed_cases(_families()) if case.id.startswith(prefix)]
+
+
+def family_names(prefix: str, **_: object) -> list[str]:
+    """List families for tab completion."""
+    return [family.name for family in _families() if family.name.startswith(prefix)]
+
+
+def _families() -> tuple[Family, ...]:
     try:
-        project = find_project(Path.cwd())
+        return find_project(Path.cwd()).families
     except BadProject:
-        return []
-    return [case.id for case in timed_cases(project.families) if case.id.startswith(prefix)]
+        return ()
 
 
 def revisions(prefix: str, **_: object) -> list[str]:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import BadArgument, add_runs
-from warpwatch.report.tables import tables
+from warpwatch.compare.saved_self_check import path_of
+from warpwatch.report.entries import Results
+from warpwatch.report.family_tables import report
 from warpwatch.runs.files import chosen_files
 from warpwatch.runs.record import read_run
 
@@ -24,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(project: Project, *, runs: Sequence[Path], html: Path | None, runs_url: str) -> int:
-    """Print time and rate of each kernel on each shape, in Markdown, or write a site; returns the exit status.
+    """Print times, growth and gains of each family's kernels in Markdown, or write a site; returns the exit status.
 
     Raises BadArgument, BadRun, ImportError or OSError.
     """
@@ -36,5 +38,6 @@ def run(project: Project, *, runs: Sequence[Path], html: Path | None, runs_url: 
 
         make_site(project, paths, html, runs_url)
         return 0
-    print(tables([read_run(path) for path in paths], project))
+    results = Results(families=project.families, runs=[read_run(path) for path in paths])
+    print(report(results, path_of(results.today.slug, project.baselines)))
     return 0

@@ -7,8 +7,9 @@ build, leaves out those for which it returns something false.
 
 from __future__ import annotations
 
+import functools
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import pytest
@@ -20,6 +21,7 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.selection import builds, tested_cases, timed_cases
 from warpwatch.catalogue.validation import Problem, problems
 from warpwatch.plugin.device import PROJECT
+from warpwatch.plugin.options import value_of
 from warpwatch.timing.measurement import read
 
 PARAMETER = "warpwatch_parameter"  # the fixture that all others depend on which need a case or a build
@@ -27,7 +29,8 @@ CASE = "case"  # the property of JUnit's file that names the case or build of a 
 LAUNCHED = "launched"  # the property of a test that ran a kernel
 Families = tuple[Family, ...]
 _T = TypeVar("_T")
-CASES: Mapping[str, Callable[[Families], Iterable[Case]]] = {
+Lister = Callable[[Families], Iterable[Case]]
+CASES: Mapping[str, Lister] = {
     "tested": tested_cases,
     **CORNER_CASES,
     "timed": timed_cases,
@@ -46,11 +49,17 @@ def cases_of(
     *,
     where: Callable[[Case], object] = lambda case: True,
     shapes: Iterable[Shape] = (),
+    sizes: Sequence[Shape] = (),
 ) -> list[Case | Problem]:
-    """Return what ``@pytest.mark.cases`` with these arguments stands for. Raises ValueError."""
+    """Return what ``@pytest.mark.cases`` with these arguments stands for. Raises ValueError.
+
+    ``sizes``: shapes that are timed in place of the declared ones (--sizes).
+    """
     if bool(name) == bool(shapes):
         raise ValueError(f"give the name of a list ({', '.join(CASES)}), or shapes=[...]")
-    listed = _list(CASES, name)(families) if name else (Case(b, s) for b in builds(families) for s in shapes)
+    timed: Lister = functools.partial(timed_cases, shapes=sizes)
+    lists = {**CASES, "timed": timed}
+    listed = _list(lists, name)(families) if name else (Case(b, s) for b in builds(families) for s in shapes)
     chosen = list(filter(where, listed))
     if shapes:
         chosen = list(_valid(chosen))
@@ -80,15 +89,16 @@ def _list(lists: Mapping[str, _T], name: str) -> _T:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for kind, listed in (("cases", cases_of), ("builds", builds_of)):
+    config, chosen = metafunc.config, functools.partial(cases_of, sizes=value_of(metafunc.config, "sizes"))
+    for kind, listed in (("cases", chosen), ("builds", builds_of)):
         for marker in metafunc.definition.iter_markers(kind):
             if PARAMETER not in metafunc.fixturenames:
                 _refuse(metafunc, kind, "asks for none of the fixtures check, measure, kernel, case and build")
             try:
-                values = listed(metafunc.config.stash[PROJECT].families, *marker.args, **marker.kwargs)
+                values = listed(config.stash[PROJECT].families, *marker.args, **marker.kwargs)
             except (TypeError, ValueError) as error:
                 _refuse(metafunc, kind, str(error))
-            if not values and not problems(metafunc.config.stash[PROJECT].families):
+            if not values and not problems(config.stash[PROJECT].families):
                 _refuse(metafunc, kind, "stands for nothing here, so that nothing would be tested: leave the test out")
             metafunc.parametrize(PARAMETER, values, ids=[value.id for value in values], indirect=True)
 

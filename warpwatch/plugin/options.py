@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from warpwatch.arguments import one_of, positive_integer, positive_seconds, seconds_or_none
+from warpwatch.arguments import one_of, positive_integer, positive_seconds, seconds_or_none, shapes
 from warpwatch.catalogue.leaving import keep_alive
 from warpwatch.catalogue.names import suggestion
 from warpwatch.catalogue.setting import (
@@ -144,6 +144,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "N",
         "help": "Take at most N rounds of a slow serial variant: --benchmark-min-rounds of it would take longer than "
         "--benchmark-max-time (default: as many as --benchmark-min-rounds).",
+    },
+    "sizes": {
+        "type": shapes,
+        "default": (),
+        "metavar": "SHAPES",
+        "help": "Time kernels on these shapes, such as 64x64,128x128, in place of those that are declared.",
     },
     "untrusted": _FLAG
     | {

@@ -1,4 +1,4 @@
-"""Writes a run's summary of verdicts, and the tables of times by shape."""
+"""Writes a run's summary of verdicts, and lists of times and their changes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
-from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.doubts import disturbance
-from warpwatch.compare.energy import millijoules
-from warpwatch.compare.saved_self_check import path_of, read, table
 from warpwatch.runs.record import CaseRecord, RunRecord
 from warpwatch.timing.timer import kernel_seconds
 from warpwatch.verdict.rule import Decision, Verdict
@@ -127,51 +122,3 @@ def spreads(runs: Sequence[RunRecord]) -> list[str]:
         head,
         *(f"{1e6 * time:12,.2f} µs, spread {width:6.2f} %  {name}{why}" for _, width, name, time, why in rows),
     ]
-
-
-def tables(runs: Sequence[RunRecord], project: Project) -> str:
-    """Markdown tables by family and element type: a row for each variant and block, a column for each shape."""
-    times, own, joules = medians(runs), kernel_times(runs), _over_runs(runs, lambda timed: timed.facts.joules)
-    gpu, check = runs[0].gpu, path_of(runs[0].slug, project.baselines)
-    parts = [f"GPU: {gpu.name or 'none'}, L2 {gpu.cache or '-'}, medians of {len(runs)} runs"]
-    if gpu.peak_bytes_per_second:
-        parts[0] += f"; its memory moves at most {gpu.peak_bytes_per_second / 1e9:,.0f} GB/s, by clock and width"
-    if gpu.note:
-        parts[0] += f"; {gpu.note}"
-    if check.exists():
-        title = "A/A test and injected slowdowns on this GPU (`pytest bench --self-check`):"
-        parts.append("\n".join([title, *table(read(check))]))
-    timed: dict[tuple[str, str], list[Case]] = {}
-    for case in timed_cases(project.families):
-        if case.id in times:
-            timed.setdefault((case.family.name, case.dtype), []).append(case)
-    for (family, dtype), cases in timed.items():
-        serial = {case.shape_name: times[case.id] for case in cases if case.variant.on_host}
-        rows: dict[tuple[str, str], dict[str, str]] = {}
-        for case in cases:
-            cell = _cell(case, times[case.id], own[case.id], serial.get(case.shape_name), joules.get(case.id))
-            rows.setdefault((case.variant.name, case.build.block_name), {})[case.shape_name] = cell
-        shapes = list(dict.fromkeys(case.shape_name for case in cases))
-        parts.append(f"### {family}, {dtype}: time in µs, rate, gain over serial\n\n{_table(shapes, rows)}")
-    return "\n\n".join(parts)
-
-
-def _table(shapes: Sequence[str], rows: Mapping[tuple[str, str], Mapping[str, str]]) -> str:
-    """Return a table in Markdown. ``rows``: by variant and block, with a cell for each shape that is known."""
-    lines = [f"| variant | block | {' | '.join(shapes)} |", "|---|---|" + "---:|" * len(shapes)]
-    for (variant, block), row in rows.items():
-        lines.append(f"| {variant} | {block} | {' | '.join(row.get(shape, '–') for shape in shapes)} |")
-    return "\n".join(lines)
-
-
-def _cell(case: Case, seconds: float, own: float, serial: float | None, joules: float | None) -> str:
-    """Return time, rate, gain and energy. ``own``: seconds of the kernel alone; ``serial``: of the host, if known."""
-    work, arithmetic = case.work, "Gop/s" if case.dtype == "int32" else "GFLOP/s"
-    amount, unit = (work.operations, arithmetic) if work.operations else (work.bytes, "GB/s")
-    parts = [
-        f"{seconds * 1e6:,.2f}",
-        f"{amount / own / 1e9:,.0f} {unit}" if work.bytes else "",
-        f"{serial / seconds:,.0f}×" if serial and not case.variant.on_host else "",
-        f"{millijoules(joules)} mJ" if joules else "",
-    ]
-    return ", ".join(filter(None, parts))

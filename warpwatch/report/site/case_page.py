@@ -15,8 +15,10 @@ import numpy as np
 from warpwatch.compare.doubts import SAME_CODE, disturbance, same_code
 from warpwatch.compare.energy import millijoules
 from warpwatch.compare.history import Step
-from warpwatch.report.site.figures import Chart, micro, percent, roofline, rounded
-from warpwatch.report.site.material import FAILED, HOST, MISSING, NOT_COMPARED, Entry, Material
+from warpwatch.report.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
+from warpwatch.report.numbers import fraction, micro, percent, rounded, significant
+from warpwatch.report.site.figures import Chart, roofline
+from warpwatch.report.site.material import Material
 from warpwatch.runs.record import CaseRecord, Facts
 from warpwatch.verdict.rule import PAIRS
 
@@ -68,13 +70,14 @@ class CasePage:
             return {}
         facts, moved = entry.timed.facts, 0.0 if entry.on_host else entry.bytes / entry.own_seconds
         own = f"{micro(entry.own_seconds)} µs; events with nothing between them read the rest"
-        share = "" if entry.share is None or not entry.case else f"{entry.share:.2f} of {entry.case.reference_case}"
-        memory = f"{moved / 1e9:,.0f} GB/s at least, {rounded(100 * moved / peak, 2)} % of its peak" if peak else ""
+        reference = entry.case.reference_case if entry.case else ""
+        share = "" if entry.share is None else f"{fraction(entry.share)} of {reference}"
+        of_peak = f", {rounded(100 * moved / peak, 2)} % of its peak" if peak else ""
         shown = {
             "Median": f"{micro(entry.seconds)} µs of {len(entry.timed.samples)} samples",
             "Kernel's own": own if facts.overhead else "",
-            "Rate": f"{entry.rate:,.0f} {entry.unit}" if entry.rate else "",
-            "Memory": memory if moved else "",
+            "Rate": f"{significant(entry.rate)} {entry.unit}" if entry.rate else "",
+            "Memory": f"{significant(moved / 1e9)} GB/s at least{of_peak}" if moved else "",
             "Share": share,
             "Energy": f"{millijoules(facts.joules)} mJ a launch, one after the other" if facts.joules else "",
             "Measured again": f"in {len(facts.again)} more processes" if facts.again else "",

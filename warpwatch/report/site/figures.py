@@ -1,22 +1,23 @@
-"""Charts and tables of the pages. A chart is data that assets/site.js gives to uPlot: a dictionary that becomes JSON.
+"""Charts of the pages. A chart is data that assets/site.js gives to uPlot: a dictionary that becomes JSON.
 
 uPlot has 51 kB; Plotly's basic bundle has 1,192 and Vega with Vega-Lite 772, of the 5 MB that a site may have.
 
 A thousand pages shall be small. So charts of a case hold their figures alone, of a kind ``k`` (samples, change, history
 or roofline), and assets/site.js adds the rest. The others say all: a height ``h``, axes ``x`` and ``y`` (``l`` label,
 ``k`` kind: num, log, cat or nights, ``v`` values) and series ``s`` (``l`` label, ``c`` number of the colour, ``w``
-width, ``k`` kind: line, dot or both, ``v`` values, null where there is none). The values of kind nights are in
-assets/nights.js.
+width, ``k`` kind: line, dot or both, ``v`` values, null where there is none), and where colours are those of a family's
+other charts, ``n``, how many it has. The values of kind nights are in assets/nights.js.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warpwatch.report.site.material import Entry, Roof
+from warpwatch.report.entries import Entry, Roof
+from warpwatch.report.numbers import rounded
+from warpwatch.report.pictures import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +30,23 @@ class Chart:
     note: str = ""
 
 
-def rounded(value: float, digits: int = 4) -> float | int:
-    """Round to significant digits: a page holds hundreds of figures, and a chart shows no more."""
-    if not math.isfinite(value) or value == 0:
-        return 0
-    exact = round(value, digits - 1 - math.floor(math.log10(abs(value))))
-    return int(exact) if exact == int(exact) else exact
+def chart_of(picture: Picture) -> Chart:
+    """Show a picture of a study."""
+
+    def series(name: str, line: Mapping[str, float], **look: Any) -> dict[str, Any]:
+        return {"l": name, **look, "v": [rounded(line[place]) if place in line else None for place in picture.places]}
+
+    lines = [series(name, line, k="both", c=picture.names.index(name)) for name, line in picture.lines.items()]
+    above = [series(name, line, k="line", c="grey", w=2) for name, line in picture.above.items()]
+    x = {"l": picture.x, "k": "cat", "v": picture.places}
+    y = {"l": picture.y, "k": "log"} if picture.is_log else {"l": picture.y, "k": "num", "z": 1}
+    spec = {"h": 340, "n": len(picture.names), "x": x, "y": y, "s": [*above, *lines]}
+    title = picture.title.partition(": ")[2]  # the page says of which family
+    return Chart(title=title[:1].upper() + title[1:], says=picture.caption.removesuffix("."), spec=spec)
 
 
 def roofline(
-    roof: Roof, points: Mapping[str, Sequence[tuple[float, float]]], case: Entry, says: str, **more: int
+    roof: Roof, points: Mapping[str, Sequence[tuple[float, float]]], case: Entry, says: str, **more: Any
 ) -> Chart:
     """Show rates (operations a second) over intensity (operations a byte), by label, under the roof of a case."""
     short = {label: [[rounded(x), rounded(y / 1e9)] for x, y in each] for label, each in points.items()}
@@ -49,51 +57,3 @@ def roofline(
         spec={"k": "roofline", "roof": limits, "u": case.unit, "v": short, **more},
         note=f"Flat part: the highest rate of {case.dtype} in this run, of {roof.of}.",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """Cell of a table. ``heat``: how strongly it is shaded, 0 to 1; None for not at all."""
-
-    text: str
-    more: str = ""
-    page: str = ""
-    heat: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Table: each row has its names, then its cells. ``note`` says what shade and figures mean."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[tuple[Sequence[str], Sequence[Cell | None]]]
-    note: str = ""
-
-
-def cell_of(entry: Entry, text: str, more: str = "", heat: float | None = None) -> Cell:
-    """Return a cell that links to the page of a case."""
-    return Cell(text=text, more=more, page=entry.page, heat=None if heat is None else round(max(0, min(1, heat)), 2))
-
-
-def micro(seconds: float) -> str:
-    """Write seconds as µs, with digits that suit the size."""
-    us = 1e6 * seconds
-    return f"{us:,.2f}" if us < 1000 else f"{us:,.1f}" if us < 10_000 else f"{us:,.0f}"
-
-
-def percent(ratio: float, digits: int = 1) -> str:
-    """Write a ratio as a change: 1.06 -> +6.0 %."""
-    if math.isnan(ratio):
-        return "–"
-    text = f"{100 * (ratio - 1):+.{digits}f}"
-    return f"{text[1:] if float(text) == 0 else text} %".replace("-", "−")
-
-
-def nano(seconds: float) -> str:
-    """Write what is added to every launch: −1,096 ns."""
-    nanoseconds = round(1e9 * seconds)
-    return f"{nanoseconds:+,} ns".replace("-", "−") if nanoseconds else "0 ns"
-
-
-FORMATS = {"micro": micro, "percent": percent, "nano": nano}  # by the names that templates use

@@ -11,7 +11,9 @@ from statistics import median, quantiles
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase, path_of
-from warpwatch.report.site.figures import Cell, Chart, Table, micro, rounded
+from warpwatch.report.family_tables import Cell, Table
+from warpwatch.report.numbers import micro, rounded
+from warpwatch.report.site.figures import Chart
 from warpwatch.report.site.material import Material
 
 

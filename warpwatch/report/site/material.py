@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,111 +9,28 @@ from functools import cached_property
 from pathlib import Path
 from statistics import median
 
-from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.history import Cause, Step, common_effects, find_steps
 from warpwatch.compare.saved_self_check import Checked, path_of, read
-from warpwatch.compare.saved_verdicts import Verdicts, verdicts_of
-from warpwatch.report.ladder import share
-from warpwatch.report.tables import kernel_times
+from warpwatch.compare.saved_verdicts import verdicts_of
+from warpwatch.report.entries import Results
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import LONG_AGO, BadRun, CaseRecord, RunRecord, read_run, read_usable
 from warpwatch.verdict.process_effects import ProcessEffect
 from warpwatch.verdict.rule import Decision, Verdict
 
-HOST = "serial"
-NOT_COMPARED = "not compared"
-FAILED = "failed"
-MISSING = "missing"
-
 
 @dataclass(frozen=True, kw_only=True)
-class Roof:
-    """Limits of a roofline: the memory's peak in bytes a second, and the highest rate that was measured."""
-
-    bytes_per_second: float
-    rate: float
-    of: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """Case of today's run, or one that is missing from it.
-
-    ``verdict``: that of ``decision``, or why there is none. ``seconds``: the median, and ``own_seconds`` that without
-    the fixed overhead of events; 0 where there is none. ``operations``, ``bytes``: the least work of a launch.
-    ``share``: of the reference.
-    """
-
-    id: str
-    family: str
-    variant: str
-    block: str
-    shape: str
-    dtype: str
-    verdict: str
-    seconds: float
-    own_seconds: float
-    timed: CaseRecord | None
-    case: Case | None
-    decision: Decision | None
-    operations: int
-    bytes: int
-    share: float | None
-
-    @cached_property
-    def page(self) -> str:
-        """Path of its page: its id where that is a plain file name."""
-        plain = re.fullmatch(r"[\w-][\w.+-]{0,150}", self.id, re.ASCII)
-        return f"c/{self.id if plain else f'{zlib.crc32(self.id.encode()):08x}'}.html"
-
-    @property
-    def on_host(self) -> bool:
-        return self.verdict == HOST
-
-    @property
-    def is_library(self) -> bool:
-        """True for a call, such as a vendor's library."""
-        return self.case is not None and self.case.variant.call is not None
-
-    @property
-    def unit(self) -> str:
-        return "Gop/s" if self.operations and self.dtype.startswith("int") else "GFLOP/s" if self.operations else "GB/s"
-
-    @property
-    def rate(self) -> float | None:
-        """Rate in units a second (``unit``), or None where work or time is unknown."""
-        work = self.operations or self.bytes
-        return work / self.own_seconds / 1e9 if work and self.own_seconds else None
-
-    @property
-    def intensity_and_rate(self) -> tuple[float, float] | None:
-        """Operations a byte and operations a second; None where they are unknown, and on the host."""
-        known = self.operations and self.bytes and self.own_seconds and not self.on_host
-        return (self.operations / self.bytes, self.operations / self.own_seconds) if known else None
-
-    @cached_property
-    def ratio(self) -> float | None:
-        """Time now over time before; None where the two were not compared."""
-        compared = self.decision is not None and self.decision.ratio == self.decision.ratio  # not NaN
-        return self.decision.ratio if self.decision and compared else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Material:
+class Material(Results):
     """Everything that the pages are made of.
 
-    ``today``: the newest of the given runs, with all its samples. ``nights``: those of which there is a history, oldest
-    first, ``today`` among them; each case has its median alone. ``steps``: lasting changes in them, those of the
+    ``runs``: the newest of the given runs alone, with all its samples. ``nights``: those of which there is a history,
+    oldest first, that one among them; each case has its median alone. ``steps``: lasting changes in them, those of the
     environment last. ``effects``: what each of them did to every case. ``problems``: sentences on files and cases that
     were left out.
     """
 
     project: Project
-    today: RunRecord
-    verdicts: Verdicts
     baseline: Sequence[RunRecord]
     nights: Sequence[RunRecord]
     steps: Sequence[Step]
@@ -135,7 +50,8 @@ class Material:
         check = path_of(newest.slug, project.baselines)
         return cls(
             project=project,
-            today=newest,
+            families=project.families,
+            runs=[newest],
             verdicts=verdicts_of(newest, baseline),
             baseline=baseline,
             nights=nights,
@@ -154,64 +70,6 @@ class Material:
     def numbers(self) -> Mapping[Path, int]:
         """Place of each night in the history, from which links are made."""
         return {run.path: i for i, run in enumerate(self.nights)}
-
-    @cached_property
-    def entries(self) -> Sequence[Entry]:
-        """Cases of today's run, those that failed in it and those that are missing, in the catalogue's order."""
-        known = {case.id: case for case in timed_cases(self.project.families)}
-        names = dict.fromkeys([*self.today.cases, *self.today.failed, *self.verdicts.missing])
-        for name in {*self.today.cases, *self.verdicts.missing} - known.keys():
-            try:
-                known[name] = find_case(self.project.families, name)
-            except BadCase:  # renamed or taken away since
-                continue
-        order, times = {name: i for i, name in enumerate(known)}, kernel_times([self.today])
-        shown = [self._entry(name, known, times) for name in names]
-        return sorted(shown, key=lambda entry: (order.get(entry.id, len(order)), entry.id))
-
-    def _entry(self, name: str, known: Mapping[str, Case], times: Mapping[str, float]) -> Entry:
-        timed, case, decision = self.today.cases.get(name), known.get(name), self.verdicts.decisions.get(name)
-        facts = timed.facts if timed else None
-        if name in self.today.failed:
-            verdict = FAILED
-        elif facts is None:
-            verdict = MISSING
-        elif facts.cache == "host":
-            verdict = HOST
-        else:
-            verdict = str(decision.verdict) if decision else NOT_COMPARED
-        try:
-            family, variant, block, shape, dtype = split_id(name)
-        except BadCase:
-            family, variant, block, shape, dtype = "other", name, "", "", ""
-        work = case.work if case else facts
-        return Entry(
-            id=name,
-            family=family,
-            variant=variant,
-            block=block,
-            shape=shape,
-            dtype=dtype,
-            verdict=verdict,
-            seconds=median(timed.samples) if timed else 0.0,
-            own_seconds=times.get(name, 0.0),
-            timed=timed,
-            case=case,
-            decision=decision,
-            operations=work.operations if work else 0,
-            bytes=work.bytes if work else 0,
-            share=share(known, case, times) if case else None,
-        )
-
-    @cached_property
-    def roofs(self) -> Mapping[str, Roof]:
-        """The roof of each element type: the memory's peak, and the highest rate that any case of it reached."""
-        peak, roofs = self.today.gpu.peak_bytes_per_second, dict[str, Roof]()
-        for entry in self.entries if peak else ():
-            point = entry.intensity_and_rate
-            if point and (entry.dtype not in roofs or point[1] > roofs[entry.dtype].rate):
-                roofs[entry.dtype] = Roof(bytes_per_second=peak, rate=point[1], of=entry.id)
-        return roofs
 
 
 def _read_nights(paths: Iterable[Path]) -> tuple[RunRecord, list[RunRecord], list[str]]:

@@ -9,7 +9,8 @@ from datetime import date, timedelta
 from functools import cached_property
 from itertools import pairwise
 
-from warpwatch.report.site.figures import Chart, rounded
+from warpwatch.report.numbers import rounded
+from warpwatch.report.site.figures import Chart
 from warpwatch.report.site.material import Material
 from warpwatch.runs.record import RunRecord
 from warpwatch.verdict.process_effects import ProcessEffect
@@ -112,5 +113,5 @@ class NightsPage:
 
 def _chart(label: str, unit: str, values: Sequence[float], what: str) -> Chart:
     series = [{"l": label, "k": "both", "c": 0, "v": [rounded(value) for value in values]}]
-    spec = {"h": 180, "x": {"k": "nights"}, "y": {"l": unit, "k": "num"}, "s": series}
+    spec = {"h": 180, "x": {"k": "nights"}, "y": {"l": f"{label}, {unit}", "k": "num"}, "s": series}
     return Chart(title=f"Common {label}", says=f"What each run {what}", spec=spec)

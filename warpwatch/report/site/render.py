@@ -23,9 +23,9 @@ from markupsafe import Markup
 from msgspec import Meta
 
 from warpwatch.catalogue.project import Project
+from warpwatch.report.numbers import FORMATS
 from warpwatch.report.site.case_page import CasePage
 from warpwatch.report.site.family_page import FamilyPage
-from warpwatch.report.site.figures import FORMATS
 from warpwatch.report.site.folder import SiteFolder
 from warpwatch.report.site.machine_page import MachinePage
 from warpwatch.report.site.material import Material
@@ -56,9 +56,10 @@ FIRST = ("slower", "faster", "unsure", "missing", "same")
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Summary of a site: its GPU, its newest run, and how many cases have each verdict."""
+    """Summary of a site: its GPU and what its times mean, its newest run, how many cases have each verdict."""
 
     gpu: Text
+    note: Text = ""
     commit: Text = ""
     when: Text = ""
     nights: Count = 0
@@ -112,6 +113,7 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
         files[path] = text.encode()
     summary = Site(
         gpu=today.gpu.name or today.slug,
+        note=today.gpu.note,
         commit=str(today.commit),
         when=today.when.isoformat(timespec="minutes") if today.when else "",
         nights=len(material.nights),

@@ -9,8 +9,10 @@ from functools import cached_property
 
 from warpwatch.catalogue.selection import omitted_cases, timed_cases
 from warpwatch.compare.history import Step
-from warpwatch.report.site.material import FAILED, HOST, MISSING, NOT_COMPARED, Entry, Material
+from warpwatch.report.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
+from warpwatch.report.site.material import Material
 from warpwatch.runs.identity import Identity, difference
+from warpwatch.verdict.rule import Verdict
 
 LATEST = 5  # lasting changes that are listed here; all are on the page of the nights
 NEEDS_A_LOOK = ("slower", "faster", "unsure", MISSING, FAILED)
@@ -38,6 +40,11 @@ class TodayPage:
     def counts(self) -> dict[str, int]:
         counted = Counter(entry.verdict for entry in self.material.entries)
         return {name: counted[name] for name in MEANING if counted[name] or name in ("slower", "faster")}
+
+    @property
+    def compared(self) -> bool:
+        """True where the time of any case was compared, or known to be of the same work as before."""
+        return any(e.ratio or e.verdict == Verdict.IDENTICAL for e in self.material.entries)
 
     @cached_property
     def lists(self) -> dict[str, list[Entry]]:

@@ -2,10 +2,20 @@
 "use strict";
 (() => {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const figure = (value) => (value == null ? "" : typeof value === "number" ? value.toLocaleString("en") : value);
+  const figure = (value) => (value == null ? "" : typeof value === "number" ? value.toLocaleString("en", { maximumSignificantDigits: 7 }) : value);
   const isoDay = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10);
 
   const COLOURS = 9;
+  /* Markers as corners of polygons and stars: how many, turned by how many degrees, how deep; first a circle. */
+  const MARKERS = [[48, 0, 1], [4, 45, 1], [3, 0, 1], [4, 0, 1], [3, 180, 1], [5, 0, 0.4], [4, 0, 0.3], [4, 45, 0.3], [3, 90, 1], [3, 270, 1], [5, 0, 1], [6, 0, 0.4], [6, 0, 1], [3, 0, 0.2], [8, 0, 0.5], [3, 180, 0.2]];
+  /** The corners of a marker around 0, as far as 1 from it. No number has the marker of another. */
+  function corners(number) {
+    const [count, turned, depth] = MARKERS[number] || [number - 7, 0, 0.6];
+    return Array.from({ length: 2 * count }, (_, i) => {
+      const angle = (Math.PI * i) / count + (Math.PI * turned) / 180, far = i % 2 ? (depth === 1 ? Math.cos(Math.PI / count) : depth) : 1;
+      return [far * Math.sin(angle), -far * Math.cos(angle)];
+    });
+  }
   const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);
   const digits = (value, count) => +value.toPrecision(count);
 
@@ -13,7 +23,7 @@
   const kinds = {
     samples: ({ e: [first, step], v: [before, now] }) => ({
       h: 190,
-      x: { l: "µs", k: "num", v: now.map((_, place) => digits(first + place * step, 7)) },
+      x: { l: "time, µs", k: "num", v: now.map((_, place) => digits(first + place * step, 7)) },
       y: { l: "% of samples", k: "num", z: 1 },
       s: [{ l: "old", k: "bar", c: 0, v: before }, { l: "new", k: "bar", c: 1, v: now }].filter((side) => side.v.length),
     }),
@@ -33,18 +43,18 @@
       for (const [first, last, value] of levels) level.fill(value, first, last + 1);
       const medians = v.map((value) => (value === null ? null : digits((value + least) * unit, 4)));
       const series = [{ l: "median", k: "dot", c: 0, v: medians }, { l: "level", k: "step", c: 1, w: 2, v: level }];
-      return { h: 190, x: { k: "nights" }, y: { l: "µs", k: "num" }, s: series.slice(0, levels.length ? 2 : 1) };
+      return { h: 190, x: { k: "nights" }, y: { l: "median, µs", k: "num" }, s: series.slice(0, levels.length ? 2 : 1) };
     },
-    roofline: ({ roof: [memory, most], u, v, h }) => {
+    roofline: ({ roof: [memory, most], u, v, h, c, n }) => {
       const own = Object.values(v).flat().map(([x]) => x);
       const ridge = digits(most / memory, 4);
       const xs = sorted([...own, ridge, Math.min(ridge, ...own) / 3, Math.max(ridge, ...own) * 3]);
       const points = Object.entries(v).map(([label, each], place) => {
         const at = new Map(each);
-        return { l: label, k: "dot", c: place, w: 8, v: xs.map((x) => at.get(x) ?? null) };
+        return { l: label, k: "dot", c: c ? c[place] : place, w: 8, v: xs.map((x) => at.get(x) ?? null) };
       });
       const line = { l: "roof", k: "line", c: "grey", w: 2, v: xs.map((x) => digits(Math.min(most, x * memory), 4)) };
-      return { h: h || 190, x: { l: "operations per byte", k: "log", v: xs }, y: { l: u, k: "log" }, s: [line, ...points] };
+      return { h: h || 190, n, x: { l: "operations per byte", k: "log", v: xs }, y: { l: u, k: "log" }, s: [line, ...points] };
     },
   };
 
@@ -54,14 +64,32 @@
     return x.k === "cat" ? x.v.map((_, place) => place) : x.v;
   }
 
-  function drawn(series, all) {
-    const bars = all.filter((other) => other.k === "bar").length;
-    const second = series.c >= COLOURS; // the same colours again: dashed lines, hollow points
-    const stroke = colour(series.c === "grey" ? "--grey" : `--c${series.c % COLOURS}`);
+  /** The colour of a series: one that is named, or of more series than these a hue of its own, each third darker. */
+  function colourOf(series, { s, n }) {
+    const count = n || Math.max(...s.map((other) => (other.c === "grey" ? 0 : other.c + 1)));
+    if (series.c === "grey" || count <= COLOURS) return colour(series.c === "grey" ? "--grey" : `--c${series.c}`);
+    return `hsl(${Math.round((360 * series.c) / count)} 80% calc(${colour("--tone-l")} + ${((series.c % 3) - 1) * 12}%))`;
+  }
+
+  /** Draws the marker of a series at each of its points. */
+  const marks = (number) => (plot, at, first, last) => {
+    const path = new Path2D(), size = (plot.series[at].points.size / 2) * devicePixelRatio;
+    for (let i = first; i <= last; i++) {
+      if (plot.data[at][i] == null) continue;
+      const [x, y] = [plot.valToPos(plot.data[0][i], "x", true), plot.valToPos(plot.data[at][i], "y", true)];
+      corners(number).forEach(([right, down], corner) => path[corner ? "lineTo" : "moveTo"](x + right * size, y + down * size));
+      path.closePath();
+    }
+    return { fill: path, stroke: path, clip: null, flags: 3 };
+  };
+
+  function drawn(series, spec) {
+    const bars = spec.s.filter((other) => other.k === "bar").length;
+    const stroke = colourOf(series, spec);
     const made = { label: series.l, stroke, width: series.w && series.k !== "dot" ? series.w : 1.5, spanGaps: true };
     made.value = (_, value) => figure(value);
-    if (second) made.dash = [5, 4];
-    made.points = { show: series.k === "dot" || series.k === "both", size: series.k === "dot" ? series.w || 6 : 6, fill: second ? colour("--paper") : stroke };
+    made.points = { show: series.k === "dot" || series.k === "both", size: series.w && series.k === "dot" ? series.w : 8, width: 0, fill: stroke };
+    if (typeof series.c === "number") made.points.paths = marks(series.c);
     if (series.k === "dot") made.paths = () => null;
     if (series.k === "step") made.paths = uPlot.paths.stepped({ align: 1 });
     if (series.k === "bar") {
@@ -84,6 +112,7 @@
       x.size = 24 + 4.4 * longest;
     }
     if (spec.x.k === "nights") {
+      Object.assign(x, { label: "night", labelSize: 22 });
       const hours = NIGHTS.t.at(-1) - NIGHTS.t[0] < 5 * 86400;
       x.values = (_, times) => times.map((time) => new Date(time * 1000).toISOString().replace("T", " ").slice(5, hours ? 16 : 10));
       x.space = hours ? 95 : 60;
@@ -91,9 +120,11 @@
     const y = { ...look, label: spec.y.l, labelSize: spec.y.l ? 22 : 0 };
     y.size = (_, texts) => 16 + 7 * Math.max(4, ...(texts || []).map((text) => (text || "").length));
     y.values = (_, splits) => splits.map((value) => figure(value));
+    /* Powers of ten have their numbers, and 2 and 5 times these where they are few: all would lie on each other. */
     const tens = (u, splits) => {
-      const few = splits.filter((value) => value !== null).length < 12;
-      return splits.map((value) => (few || Math.log10(value) % 1 === 0 ? value : null));
+      const known = splits.filter((value) => value !== null), few = known.at(-1) < 100 * known[0];
+      const first = (value) => +(value / 10 ** Math.floor(Math.log10(value) + 1e-9)).toPrecision(3);
+      return splits.map((value) => (value !== null && (few ? [1, 2, 5] : [1]).includes(first(value)) ? value : null));
     };
     if (spec.y.k === "log") y.filter = tens;
     if (spec.x.k === "log") { x.filter = tens; x.values = (_, splits) => splits.map((value) => figure(value)); }
@@ -116,6 +147,14 @@
     return { x, y };
   }
 
+  /** Gives the entries of the legend the colours and markers of their series. */
+  const legend = (spec) => (plot) => plot.root.querySelectorAll(".u-series:not(:first-child) .u-marker").forEach((mark, at) => {
+    const series = spec.s[at], percent = (value) => `${50 + 50 * value}%`;
+    Object.assign(mark.style, { background: plot.series[at + 1].stroke(), border: 0 });
+    if (series.k === "line" || series.k === "step") mark.style.height = "2px";
+    else if (series.k !== "bar" && typeof series.c === "number") mark.style.clipPath = `polygon(${corners(series.c).map(([x, y]) => `${percent(x)} ${percent(y)}`)})`;
+  });
+
   function draw(place, spec) {
     place.replaceChildren();
     const xs = along(spec);
@@ -125,9 +164,9 @@
       height: spec.h,
       scales: scales(spec),
       axes: axes(spec, place.clientWidth < 500),
-      series: [{ label: spec.x.l || "night", value: named }, ...spec.s.map((series) => drawn(series, spec.s))],
+      series: [{ label: spec.x.l || "night", value: named }, ...spec.s.map((series) => drawn(series, spec))],
       focus: { alpha: 0.2 },
-      legend: { markers: { dash: (plot, place) => (plot.series[place].dash ? "dotted" : "solid") } },
+      hooks: { ready: [legend(spec)] },
       cursor: { focus: { prox: spec.s.length > 3 ? 24 : -1 }, drag: { x: spec.x.k === "nights" || spec.x.k === "num", y: false }, points: { size: 8 } },
       padding: [8, 24, 0, spec.y.k === "rows" ? 24 : spec.x.k === "cat" ? 16 : 0],
     };
