@@ -19,6 +19,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
+import arithmetic
 import assembly
 import declarations
 import headers
@@ -43,8 +44,8 @@ IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", "-gdwarf-4",
          "-fstack-clash-protection", "-fno-plt", "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
-         "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off",
-         "-fno-tree-loop-distribute-patterns", "-fno-aggressive-loop-optimizations",
+         "-fno-optimize-sibling-calls", "-fno-strict-aliasing",
+         "-fno-tree-loop-distribute-patterns", "-fno-aggressive-loop-optimizations", *arithmetic.FLAGS,
          "-Wno-attributes", "-Wno-unused-function",
          "-Wno-subobject-linkage", "-Wno-narrowing"]  # fmt: skip
 # Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
@@ -78,7 +79,7 @@ def main() -> int:
 
 
 WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode",
-               "-std", "--std", "-maxrregcount", "--maxrregcount")  # fmt: skip
+               "-std", "--std", "-maxrregcount", "--maxrregcount", "-fmad", "--fmad", "-ftz", "--ftz")  # fmt: skip
 SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
             "-E": "preprocess", "--checks": "checks", "-v": "verbose"}  # fmt: skip
 NAMES = {"-o": "output", "--output-file": "output", "--as": "as", "--lowered-names": "names"}
@@ -89,6 +90,7 @@ PASSED = re.compile(rf"(-[DIU]|{'|'.join(LONG)})=?(.*)", re.DOTALL)
 def parse(arguments: list[str]) -> dict:
     options: dict = dict.fromkeys(SWITCHES.values(), False) | dict.fromkeys(NAMES.values(), "")
     options |= {"source": "", "pass": [], "expressions": [], "checks": version.asks_for_checks()}
+    options |= arithmetic.chosen(arguments)
     rest = iter(arguments)
     for argument in rest:
         if argument in SWITCHES:
@@ -169,7 +171,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
             elif not lenient and not host.learn(str(error)):
                 raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
-    written = target.read_text(errors="surrogateescape")
+    written = arithmetic.with_results_of_a_gpu(target.read_text(errors="surrogateescape"))
     if options["checks"]:
         written = assembly.with_nans(written, dump.read_text(errors="surrogateescape"))
         written = assembly.with_array_names(written, plain, text)
@@ -186,7 +188,8 @@ def flags_of(folder: Path, source: Path, unit: Path, options: dict) -> list[str]
     folders = [option for option in options["pass"] if option.startswith("-I")]
     includes = [option for option in folders if not headers.is_torchs(Path(option[2:]))]
     beside = source.parent.resolve()  # where nvcc looks first
-    return [*FLAGS, f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
+    contracted = arithmetic.contraction(fused=options["fmad"])
+    return [*FLAGS, *contracted, f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
              f"-I{beside}", f"-idirafter{folder}/{headers.FOLDER}", f"-fdebug-prefix-map={Path.cwd()}=.",
              f"-fdebug-prefix-map={unit}={source}",
              f"-fdebug-prefix-map={SOFTCUDA}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
@@ -289,11 +292,12 @@ extern SOFTCUDA_HIDDEN softcuda::Context softcuda_context;
 extern SOFTCUDA_HIDDEN const softcuda::Symbol softcuda_symbols[], softcuda_symbols_end[];
 extern SOFTCUDA_HIDDEN char softcuda_shared_first[], softcuda_shared_last[];
 extern SOFTCUDA_HIDDEN const char softcuda_slices[];
+extern SOFTCUDA_HIDDEN softcuda::Undefined softcuda_undefined;
 __attribute__((visibility("default"), used)) extern const softcuda::Image softcuda_image = {{
     softcuda::image_version, {int(options["checks"])},
     &softcuda_context, softcuda_kernels, softcuda_kernels_end,
     softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last, softcuda_dynamic_area,
-    {"softcuda_slices" if options["checks"] else '""'}
+    {"softcuda_slices" if options["checks"] else '""'}, &softcuda_undefined, {int(options["ftz"])}
 }};
 }}
 """

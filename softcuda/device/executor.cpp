@@ -152,6 +152,7 @@ void run_block()
     fiber->thread = first;
     executor.now = fiber;
     enter(first);
+    const FlushedDenormals flushed(running.launch->function->module->image->flushes);
     softcuda_switch(&executor.main_stack, fiber->stack_pointer);
     const auto is_of_now = [](const Thread& thread) { return thread.fiber == executor.now; };
     if (!turns.resting && !(turns.stuck && std::any_of(turns.threads, turns.threads + turns.count, is_of_now)))
@@ -207,6 +208,7 @@ bool prepare(const Launch& launch)
     findings_begin_launch();
     footprint_begin_launch();
     running.launch = &launch;
+    forget_noted_results();
     turns.begin_launch(launch.block);
     return true;
 }

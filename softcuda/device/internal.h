@@ -160,6 +160,9 @@ void check_atomic(uintptr_t address, unsigned size, bool write, uintptr_t pc); /
 void mark_written(uintptr_t address, size_t size, bool written); // by the host
 void copy_marks(uintptr_t to, uintptr_t from, size_t size);
 
+// arithmetic.cpp
+void forget_noted_results(); // of conversions and shifts that g++ had left out
+
 // asynchronous.cpp
 void forget_copies(); // those of a block that nobody waited for
 std::shared_ptr<void> rest_copies(); // those of the present block, which forgets them; null where there are none

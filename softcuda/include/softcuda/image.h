@@ -55,6 +55,12 @@ struct Symbol {
     SymbolKind kind;
 };
 
+// What an instruction and arithmetic.cpp tell each other where C++ leaves a result undefined.
+struct Undefined {
+    unsigned pending, kind; // how many results are noted; which instruction it is
+    unsigned long kept, source, result;
+};
+
 struct Image {
     unsigned version;
     unsigned checked; // compiled so that the checker sees every access
@@ -64,9 +70,11 @@ struct Image {
     char *first_shared, *last_shared; // all static shared variables, with gaps between them
     char* dynamic_shared; // for what a launch adds: dynamic_area bytes
     const char* slices; // what the address of each access depends on, by slices.py; "" where that is not known
+    Undefined* undefined;
+    unsigned flushes; // -ftz=true: denormals are zeros
 };
 
-constexpr unsigned image_version = 5;
+constexpr unsigned image_version = 6;
 constexpr unsigned dynamic_gap = 128; // what lies before it and belongs to nothing
 constexpr unsigned dynamic_area = 232448 + 128; // what compute capability 9.0 has for a block, and what is watched behind
 
