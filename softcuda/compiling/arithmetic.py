@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-FLAGS = ["-fsanitize=float-cast-overflow,shift-exponent", "-fno-tree-slp-vectorize"]
+UNDEFINED = ["-fsanitize=float-cast-overflow,shift-exponent", "-fno-tree-slp-vectorize"]
 BLOCK = "softcuda_undefined"  # softcuda::Undefined of image.h: pending, kind, kept, source, result
 PENDING, KIND, KEPT, SOURCE, RESULT = (f"{BLOCK}+{offset}(%rip)" for offset in (0, 4, 8, 16, 24))
 CONVERSION = re.compile(r"^\tv?cvtt(s[sd])2si([lq])\t(\S.*), (%\w+)$")
@@ -38,10 +38,10 @@ def chosen(arguments: list[str]) -> dict[str, bool]:
     return options
 
 
-def contraction(*, fused: bool) -> list[str]:
-    """Return the flags of g++ by which it contracts as nvcc does, or never."""
+def flags(*, fused: bool) -> list[str]:
+    """Return the flags of g++ by which it calls before what is undefined, and contracts as nvcc does, or never."""
     can = fused and " fma " in Path("/proc/cpuinfo").read_text().replace("\n", " ")
-    return ["-mfma", "-ffp-contract=fast"] if can else ["-ffp-contract=off"]
+    return [*UNDEFINED, *(["-mfma", "-ffp-contract=fast"] if can else ["-ffp-contract=off"])]
 
 
 def with_results_of_a_gpu(assembly: str) -> str:

@@ -45,7 +45,7 @@ FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", 
          "-fstack-clash-protection", "-fno-plt", "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "-fno-optimize-sibling-calls", "-fno-strict-aliasing",
-         "-fno-tree-loop-distribute-patterns", "-fno-aggressive-loop-optimizations", *arithmetic.FLAGS,
+         "-fno-tree-loop-distribute-patterns", "-fno-aggressive-loop-optimizations",
          "-Wno-attributes", "-Wno-unused-function",
          "-Wno-subobject-linkage", "-Wno-narrowing"]  # fmt: skip
 # Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
@@ -154,7 +154,8 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     asked = instances.name_expressions(options["expressions"])
     text, brought = read([]) + asked, []
     dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"]
-    flags += [*checks(), *dumped] if options["checks"] else []  # behind: no macro of theirs says which build this is
+    flags += arithmetic.flags(fused=options["fmad"])  # behind: no macro of theirs says which build this is
+    flags += [*checks(), *dumped] if options["checks"] else []
     while True:
         plain = plain_cpp(text, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")
@@ -188,8 +189,7 @@ def flags_of(folder: Path, source: Path, unit: Path, options: dict) -> list[str]
     folders = [option for option in options["pass"] if option.startswith("-I")]
     includes = [option for option in folders if not headers.is_torchs(Path(option[2:]))]
     beside = source.parent.resolve()  # where nvcc looks first
-    contracted = arithmetic.contraction(fused=options["fmad"])
-    return [*FLAGS, *contracted, f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
+    return [*FLAGS, f"-iquote{beside}", *includes, f"-I{SOFTCUDA}/include",
              f"-I{beside}", f"-idirafter{folder}/{headers.FOLDER}", f"-fdebug-prefix-map={Path.cwd()}=.",
              f"-fdebug-prefix-map={unit}={source}",
              f"-fdebug-prefix-map={SOFTCUDA}=/softcuda", f"-fmacro-prefix-map={Path.cwd()}/="]  # fmt: skip
