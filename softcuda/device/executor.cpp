@@ -389,6 +389,8 @@ Finding run_grid(const Launch& launch)
         launch.cooperative ? void() : add_to_footprint();
         judge_launch(launch);
     }
+    if (checker_is_active())
+        judge_benign();
     watch_end();
     forget_early_reads();
     if (executor.given_up)

@@ -156,6 +156,7 @@ void set_marks_of_shared(const MarksOfShared& marks);
 void checker_lanes_met(unsigned warp, unsigned mask);
 bool checker_is_active();
 void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc); // by the present thread
+void check_read_only(uintptr_t address, unsigned size, uintptr_t pc); // before a read by __ldg
 void check_atomic(uintptr_t address, unsigned size, bool write, uintptr_t pc); // which hands nothing on
 void mark_written(uintptr_t address, size_t size, bool written); // by the host
 void copy_marks(uintptr_t to, uintptr_t from, size_t size);
@@ -172,17 +173,20 @@ void touched_while_copied(uintptr_t address, unsigned size, bool write, uintptr_
 struct CopyNow { // the copy whose accesses are being checked: of `size` bytes, 0 where there is none
     uintptr_t address = 0;
     unsigned size = 0;
+    bool is_asynchronous = true; // or a range that the compiler copies
 };
 extern CopyNow copy_now;
 
 // early_reads.cpp
-enum class Watched { copies, early_read, rewrites };
+enum class Watched { copies, early_read, rewrites, benign };
 extern bool watching; // something is watched: every access is to be told
 void watch_more(Watched what, bool on);
-void watched_access(uintptr_t address, unsigned size, bool write, uintptr_t pc);
+void watched_access(uintptr_t address, unsigned size, bool write, bool sets, uintptr_t pc); // `sets`: and does not read
 // Begins a finding that is put into words when it is known who writes there later, or that nobody does.
-void read_too_early(uintptr_t address, unsigned size, uintptr_t pc, bool of_shared, const std::string& text,
+void read_too_early(uintptr_t address, unsigned size, uintptr_t pc, bool of_shared, bool atomic, const std::string& text,
     const std::string& depends);
+void watch_benign(uintptr_t address, unsigned size); // before a write (benign.cpp)
+void judge_benign(); // when the launch has ended
 void close_early_reads(); // another finding comes after them
 void early_reads_at_the_end_of_a_block(bool last);
 void forget_early_reads();
@@ -211,7 +215,8 @@ std::string where(const Module& module, uintptr_t pc); // "" where that is not k
 const std::vector<std::string>& lines_of(uintptr_t pc); // each alone, the innermost first
 std::string who(unsigned thread);             // "thread (3, 0) of block (2, 1)"
 std::string who(unsigned thread, const Dim& block);
-std::string in_kernel();                      // "in matmul_tiled"
+std::string in_kernel();                      // "in matmul_tiled", "in reduce<float, 4>"
+std::string plain_name(const std::string& assembler_name); // of a function, without its parameters
 std::string name_allocation(const Allocation& allocation); // "a (argument 1), 4,096 bytes"
 std::string name_allocation(const Allocation& allocation, const Launch& launch);
 std::string name_symbol(const char* assembler_name);

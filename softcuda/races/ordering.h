@@ -26,6 +26,8 @@ constexpr uint8_t is_atomic = 8;
 constexpr uint8_t is_volatile = 16;
 constexpr uint8_t is_read = 32;    // in the place of a write that never was: an earlier block's read
 constexpr uint8_t hands_on = 64;   // a volatile write, with no other since a fence of its thread
+constexpr uint8_t is_tested = 64;  // of a plain write: its thread had just read the word
+constexpr uint8_t of_block = 64;   // beside is_atomic: an operation of the block's scope
 
 // Those of `by_lanes` and `by_warps`, in one interval. Nearly always lanes do the same at the same clock.
 struct Several {
@@ -57,6 +59,7 @@ struct Ordering {
     uint32_t several_used = 0, apart_used = 0, wide_used = 0;
     bool fine = false; // there are mbarriers, which order some threads: so of several warps it is kept who did what
     bool acquired = false; // a thread of this block has acquired something
+    bool lacks_fence = false; // what was asked for last is ordered but for a fence behind the atomic operation that tells of it
 };
 extern Ordering ordering;
 
@@ -98,7 +101,9 @@ void ordering_begin_launch();
 void ordering_begin_block();
 void ordering_next_interval();
 void ordering_blocks_take_turns();
-void release_and_acquire(uintptr_t word, bool shared, bool releases, bool acquires);
+enum class Scope { shared, block, device };
+// `relaxed`: what it acquires takes a fence behind it.
+void release_and_acquire(uintptr_t word, Scope scope, bool releases, bool acquires, bool relaxed);
 bool released_anything(); // some thread of this launch has
 
 } // namespace softcuda

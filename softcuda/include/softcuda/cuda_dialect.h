@@ -77,8 +77,8 @@ void softcuda_sync_grid();
 int softcuda_is_cooperative(); // whether all blocks of the launch are alive at once
 char* softcuda_dynamic_shared();
 extern SOFTCUDA_HIDDEN char softcuda_dynamic_area[] __attribute__((aligned(128))); // the same
-void softcuda_atomic(const void* address, unsigned size); // tells the checker
-void softcuda_compare_and_swap(const void* address, unsigned size);
+void softcuda_atomic(const void* address, unsigned size, unsigned traits); // tells the checker; traits: of image.h
+void softcuda_read_only(const void* address, unsigned size);
 void softcuda_fence(int whole_device);
 long long softcuda_clock();
 void softcuda_copy_async(void* to, const void* from, size_t size, size_t zeros);

@@ -37,6 +37,9 @@ struct KernelEntry {
     const KernelRecord* record;
 };
 
+// What the checker is told of an atomic operation.
+constexpr unsigned atomic_compares = 1, atomic_of_block = 2, atomic_bounds = 4; // a minimum, a maximum, bits that are only set
+
 // What a texture function asks for, and what it gets. A cube's faces are layers, to a surface too.
 enum class Shape : int { line, plane, volume, line_layers, plane_layers, cube, cube_layers };
 struct TexelWords {
