@@ -153,7 +153,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options, reading, host)
     asked = instances.name_expressions(options["expressions"])
     text, brought = read([]) + asked, []
-    dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"]
+    dumped = [f"-fdump-tree-optimized-lineno={dump}", f"{slices.FLAG}={inlined}"]
     flags += arithmetic.flags(fused=options["fmad"])  # behind: no macro of theirs says which build this is
     flags += [*checks(), *dumped] if options["checks"] else []
     while True:
@@ -172,12 +172,18 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
             elif not lenient and not host.learn(str(error)):
                 raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
-    written = arithmetic.with_results_of_a_gpu(target.read_text(errors="surrogateescape"))
+    written = target.read_text(errors="surrogateescape")
     if options["checks"]:
-        written = assembly.with_nans(written, dump.read_text(errors="surrogateescape"))
+        form, calls = (file.read_text(errors="surrogateescape") for file in (dump, inlined))
+        if unset := assembly.unset_variables(form):
+            gxx("-S", "-fpreprocessed", *flags, assembly.COMPARISONS, str(preprocessed), "-o", str(target))
+            written = target.read_text(errors="surrogateescape")
+        written = assembly.with_nans(written, form)
         written = assembly.with_array_names(written, plain, text)
-        calls = inlined.read_text(errors="surrogateescape")
-        written += assembly.slices_in_assembly(slices.table(calls, kernels_own_path))
+        written += assembly.text_in_assembly("softcuda_unset", unset)
+        written += assembly.text_in_assembly("softcuda_slices", slices.table(calls, kernels_own_path))
+    written = arithmetic.with_results_of_a_gpu(written)
+    written += assembly.text_in_assembly("softcuda_one_address", one_address(text))
     lines, too_much = assembly.with_red_zones(written.split("\n"))
     if too_much:
         raise BadKernel(f"{source}: error: {too_much}")
@@ -225,6 +231,24 @@ def preprocessed_text(
         chosen = more  # the source's own headers name more than itself
 
 
+SHARED_VALUE = re.compile(r"\b__shared__\b(?:[^;{}()=]|\([^()]*\))*?(?<![<>!=])=(?!=)")
+MARKER = re.compile(r'^# (\d+) "([^"\n]*)".*\n', re.MULTILINE)
+
+
+def place_of(preprocessed: str, at: int) -> str:
+    """Return file and line of a place in a preprocessed text."""
+    marker = [*MARKER.finditer(preprocessed, 0, at)][-1]
+    return f"{marker[2]}:{int(marker[1]) + preprocessed.count(chr(10), marker.end(), at)}"
+
+
+def one_address(preprocessed: str) -> str:
+    """Return the arrays that begin at one address, "a (kernel.cu:1), b (kernel.cu:2)": dynamic shared memory's."""
+    names = {
+        match["name"]: place_of(preprocessed, match.start()) for match in declarations.DYNAMIC.finditer(preprocessed)
+    }
+    return ", ".join(f"{name} ({os.path.basename(place)})" for name, place in names.items()) if len(names) > 1 else ""
+
+
 def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Host) -> str:
     """Return C++ that g++ compiles, the same in every folder, as messages are."""
     plain = preprocessed
@@ -232,6 +256,9 @@ def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Ho
     plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
     plain = declarations.without_pragmas_of_macros(plain)
     begin, end = plain.index(f'# 1 "{source}"'), plain.index(f'# 1 "{IMAGE}"')
+    if match := SHARED_VALUE.search(plain, begin, end):
+        place = place_of(plain, match.start())
+        raise BadKernel(f"{place}: error: initializer not allowed for __shared__ variable: let a thread set it")
     plain = host_code.without_host_code(plain, begin, end, f"{SOFTCUDA}/", host)
     plain = declarations.with_default_constructors(plain, begin, host.constructors)
     return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
@@ -291,13 +318,14 @@ extern SOFTCUDA_HIDDEN const softcuda::KernelEntry softcuda_kernels[], softcuda_
 extern SOFTCUDA_HIDDEN softcuda::Context softcuda_context;
 extern SOFTCUDA_HIDDEN const softcuda::Symbol softcuda_symbols[], softcuda_symbols_end[];
 extern SOFTCUDA_HIDDEN char softcuda_shared_first[], softcuda_shared_last[];
-extern SOFTCUDA_HIDDEN const char softcuda_slices[];
+extern SOFTCUDA_HIDDEN const char softcuda_slices[], softcuda_unset[], softcuda_one_address[];
 extern SOFTCUDA_HIDDEN softcuda::Undefined softcuda_undefined;
 __attribute__((visibility("default"), used)) extern const softcuda::Image softcuda_image = {{
     softcuda::image_version, {int(options["checks"])},
     &softcuda_context, softcuda_kernels, softcuda_kernels_end,
     softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last, softcuda_dynamic_area,
-    {"softcuda_slices" if options["checks"] else '""'}, &softcuda_undefined, {int(options["ftz"])}
+    {"softcuda_slices" if options["checks"] else '""'}, &softcuda_undefined,
+    {"softcuda_unset" if options["checks"] else '""'}, softcuda_one_address, {int(options["ftz"])}
 }};
 }}
 """

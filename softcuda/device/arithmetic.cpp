@@ -15,13 +15,13 @@ namespace {
 
 enum Kind : uint32_t { float_to_32, float_to_64, double_to_32, double_to_64, shl_32, shl_64, shr_32, shr_64, sar_32, sar_64 };
 
-struct Note {
+struct Pending {
     uint32_t kind;
     uint64_t source, count, result;
 };
 constexpr size_t most_notes = 16, most_misses = 64;
 struct Notes {
-    std::vector<Note> notes;
+    std::vector<Pending> notes;
     size_t misses = 0; // instructions for which nothing was noted: then g++ had left out one that was
 } & noted = *new Notes;
 
@@ -47,7 +47,7 @@ struct Shift {
 
 Undefined* block() { return running.launch ? running.launch->function->module->image->undefined : nullptr; }
 
-void note(const Note& note)
+void keep(const Pending& note)
 {
     Undefined* pending = block();
     if (!pending)
@@ -85,18 +85,37 @@ uint64_t bits_of(double value, bool is_float)
     return bits;
 }
 
+std::string unquoted(std::string type) // "'unsigned int'"
+{
+    type.erase(std::remove(type.begin(), type.end(), '\''), type.end());
+    return type;
+}
+
 // How it is put into words: "shifts unsigned int by 32 bits".
 void tell_shift(const Shift& shift, int64_t count, uintptr_t pc)
 {
     const unsigned bits = shift.left->bits();
     if (!checker_is_active() || !is_different("shift", pc))
         return;
-    std::string type = shift.left->name; // "'unsigned int'"
-    type.erase(std::remove(type.begin(), type.end(), '\''), type.end());
-    tell(launch_failed, "undefined shift " + in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " shifts " + type
+    tell(launch_failed, "undefined shift " + in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " shifts " + unquoted(shift.left->name)
             + " of " + std::to_string(bits) + " bits by " + std::to_string(count) + ", which C++ leaves undefined: "
             + (count < 0 ? "a count must not be negative" : "a count must be less than " + std::to_string(bits)
                        + " (a GPU shifts everything out, and a compiler may assume that it does not happen)"));
+}
+
+// As a likely cause where a result is wrong: once for each conversion and launch, because there may be very many.
+void tell_conversion(const Cast& cast, double value, uint64_t result, uintptr_t pc)
+{
+    if (!is_different("conversion", pc))
+        return;
+    const unsigned bits = cast.to->bits();
+    const uint64_t low = bits == 64 ? result : result & ((uint64_t(1) << bits) - 1);
+    const bool negative = cast.to->is_signed() && low >> (bits - 1) & 1;
+    char number[64];
+    snprintf(number, sizeof number, "%.9g", value);
+    add_note(Note::cause, "converts  " + where(pc) + ": " + who(running.thread) + " makes " + unquoted(cast.to->name) + " "
+            + (negative ? std::to_string(int64_t(low | (bits == 64 ? 0 : ~uint64_t(0) << bits))) : std::to_string(low)) + " of "
+            + unquoted(cast.from->name) + " " + number + ", for which it has no room, as a GPU does");
 }
 
 uint64_t operand(const Type& type, uintptr_t value)
@@ -130,11 +149,12 @@ extern "C" EXPORT void __ubsan_handle_float_cast_overflow(const void* raw, uintp
         number = narrow;
     const bool in_32 = to < 32 || (to == 32 && cast.to->is_signed()), is_float = from == 32;
     uint64_t result = converted(number, *cast.from, *cast.to), source = bits_of(number, is_float);
+    tell_conversion(cast, number, result, reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
     if (to == 64 && !cast.to->is_signed() && number >= 0x1p63) { // g++ converts what is left of it, and sets the bit
         source = bits_of(number - 0x1p63, is_float);
         result ^= uint64_t(1) << 63;
     }
-    note({(is_float ? float_to_32 : double_to_32) + uint32_t(!in_32), source, 0, result});
+    keep({(is_float ? float_to_32 : double_to_32) + uint32_t(!in_32), source, 0, result});
 }
 
 extern "C" EXPORT void __ubsan_handle_shift_out_of_bounds(const void* raw, uintptr_t left, uintptr_t right)
@@ -148,7 +168,7 @@ extern "C" EXPORT void __ubsan_handle_shift_out_of_bounds(const void* raw, uintp
                                                                       : int64_t(count);
     const bool negative = shift.left->is_signed() && value >> (bits - 1) & 1;
     const uint64_t all = bits == 64 ? ~uint64_t(0) : 0xffffffffu;
-    note({shl_32 + uint32_t(bits == 64), value & all, count & 0xff, negative ? all : 0});
+    keep({shl_32 + uint32_t(bits == 64), value & all, count & 0xff, negative ? all : 0});
     tell_shift(shift, words, reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
 }
 
@@ -162,7 +182,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void softcuda_find_noted_
     const uint32_t kind = is_shift ? shl_32 + asked->kind % 2 : asked->kind; // a note does not know which way
     auto& notes = noted.notes;
     const auto found = std::find_if(notes.begin(), notes.end(),
-        [&](const Note& note) { return note.kind == kind && note.source == source && note.count == count; });
+        [&](const Pending& note) { return note.kind == kind && note.source == source && note.count == count; });
     if (found != notes.end()) {
         asked->result = is_left ? 0 : found->result;
         notes.erase(found);

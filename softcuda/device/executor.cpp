@@ -391,6 +391,8 @@ Finding run_grid(const Launch& launch)
     }
     if (checker_is_active())
         judge_benign();
+    if (const char* arrays = launch.function->module->image->one_address; launch.dynamic_shared && *arrays)
+        add_note(Note::cause, std::string("shared    extern __shared__ arrays begin at one address: ") + arrays);
     watch_end();
     forget_early_reads();
     if (executor.given_up)

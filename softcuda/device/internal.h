@@ -202,6 +202,10 @@ bool may_go_on(uintptr_t address, unsigned size); // an access there touches not
 void findings_begin_launch();
 Finding findings_of_launch(); // all of them as one, which has the code of the first
 
+// notes.cpp: what is told beside findings. `remark`: a race that harms nothing; `cause`: what is right and rarely meant.
+enum class Note { remark, cause };
+void add_note(Note kind, const std::string& text);
+
 // slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", ""
 // where that is not known. `which`: "first " or "second " where it has two accesses, then without conditions.
 std::string dependences(uintptr_t pc, bool write, const std::string& which = "");

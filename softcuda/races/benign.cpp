@@ -34,7 +34,6 @@ struct Benign {
     std::vector<Doubt> doubts;
     std::unordered_map<uintptr_t, Word> words;
     std::unordered_set<uintptr_t> bounding, tests; // atomic operations; plain reads before one of the same word
-    std::string notes;
 } & benign = *new Benign;
 
 uint32_t value_at(uintptr_t word)
@@ -123,6 +122,14 @@ const char* why_harmless(Usual usual)
                                : "every thread that writes has tested the word and writes the same value";
 }
 
+std::string in_words(const Doubt& doubt)
+{
+    std::string one = where(doubt.pc), two = doubt.other ? where(doubt.other) : one;
+    if (two < one)
+        std::swap(one, two);
+    return "a race " + in_kernel() + " of " + one + (one == two ? " with itself" : " and " + two) + " is taken for harmless: " + why_harmless(doubt.usual);
+}
+
 } // namespace
 
 void bound_by_atomic(uintptr_t address, uintptr_t pc)
@@ -188,18 +195,9 @@ void judge_benign()
     doubts.swap(benign.doubts);
     for (const Doubt& doubt : doubts)
         if (is_harmless(doubt))
-            benign.notes += "softcuda: note: " + doubt.text + "\n    taken for harmless: " + why_harmless(doubt.usual) + "\n";
+            add_note(Note::remark, in_words(doubt));
         else if (is_different(doubt.kind, doubt.pc, doubt.other))
             tell(launch_failed, doubt.text);
 }
 
 } // namespace softcuda
-
-// What has been taken for harmless since the last call; "" where nothing was.
-extern "C" EXPORT const char* softcuda_notes()
-{
-    static std::string& given = *new std::string;
-    given.swap(softcuda::benign.notes);
-    softcuda::benign.notes.clear();
-    return given.c_str();
-}

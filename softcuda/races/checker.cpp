@@ -339,7 +339,7 @@ bool checker_is_active() { return checker.active; }
 
 void found_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
 {
-    if (ordering.lacks_fence && earlier.interval < ordering.block_start && access.kind != Kind::plain)
+    if (ordering.lacks == Lacks::fence && earlier.interval < ordering.block_start && access.kind != Kind::plain)
         return; // it does not come from a cache
     const bool is_guess = wrote && earlier.flags & is_atomic && !access.write && access.kind == Kind::plain;
     if (is_rewrite(earlier, wrote, access, region) || is_flag(earlier, wrote, access, region))

@@ -72,6 +72,7 @@ struct Checker {
     const Image* image = nullptr;
     bool one_store = true; // what is checked is a store, which is done when the check returns
     uint8_t volatile_flags = is_volatile; // of the volatile access that is looked at
+    bool same_value = false; // what is told of wrote what was there
     bool bounds = false; // the atomic operation that is looked at makes a minimum or a maximum
     bool of_block = false; // the atomic operation that is looked at is one for its block alone
     std::vector<Guess> guesses; // of this block, since the last barrier

@@ -129,7 +129,7 @@ std::string race_text(const Access& access, const SharedRegion* region, const ch
 
 std::string what_it_did(const Epoch& earlier, bool wrote)
 {
-    return earlier.flags & is_atomic ? " changed them atomically" : wrote ? " wrote them" : " read them";
+    return earlier.flags & is_atomic ? " changed them atomically" : wrote ? checker.same_value ? " wrote the same value" : " wrote them" : " read them";
 }
 
 std::string race_in_block(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
@@ -149,10 +149,10 @@ std::string race_in_block(const Epoch& earlier, bool wrote, const Access& access
 // What is missing between two blocks.
 std::string why_unordered(const Epoch& earlier)
 {
-    if (ordering.lacks_fence)
+    if (ordering.lacks == Lacks::fence)
         return "and the atomic operation that tells of it has no fence behind: __threadfence() must come before they are read";
-    if (checker.of_block || (earlier.flags & is_atomic && earlier.flags & of_block))
-        return "and an atomic operation of a block's scope (_block, thread_scope_block) is none to other blocks";
+    if (ordering.lacks == Lacks::scope || checker.of_block || (earlier.flags & is_atomic && earlier.flags & of_block))
+        return "and an operation of a block's scope (_block, thread_scope_block) is not atomic to others";
     return "and nothing orders the blocks";
 }
 

@@ -60,12 +60,12 @@ struct Fence {
 
 using Threads = std::bitset<max_threads>;
 struct Word { // what was released by changing it
-    Runs blocks;
+    Runs blocks, scoped; // `scoped`: by an operation for its block alone
     uint32_t interval = 0; // of `threads`
     Threads threads;
 };
 struct Knowledge { // what a thread has acquired since the last barrier
-    Runs blocks, unfenced; // `unfenced`: by an atomic operation with no fence behind it yet
+    Runs blocks, unfenced, scoped; // `unfenced`: by an atomic operation with no fence behind it yet
     Threads threads;
 };
 
@@ -79,7 +79,7 @@ struct Releases {
     std::unordered_map<unsigned, Knowledge> knowledge;
     std::unordered_map<uint64_t, std::vector<Fence>> released; // of each block, in the last interval that had one
     size_t fences_kept = 0;
-    Runs block_knows, block_unfenced; // since the last barrier
+    Runs block_knows, block_unfenced, block_scoped; // since the last barrier
     std::vector<uint32_t> block_starts;
     bool too_many = false; // to remember: then nothing between blocks is accused
     bool any = false;
@@ -163,7 +163,7 @@ void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, Scop
     Word& word = words[address];
     add_threads(word, own->second);
     const auto found = releases.device_fences.find(running.thread);
-    if (scope != Scope::device || found == releases.device_fences.end())
+    if (scope == Scope::shared || found == releases.device_fences.end())
         return;
     releases.any = true;
     releases.too_many |= words.size() > max_words;
@@ -172,6 +172,8 @@ void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, Scop
         for (const Fence& fence : releases.passed)
             keep_fence(fence);
     releases.passed_on = true;
+    if (scope == Scope::block)
+        return word.scoped.add(present_block(), present_block());
     word.blocks.add(present_block(), present_block());
     word.blocks.add(releases.block_knows);
     const auto known = releases.knowledge.find(running.thread);
@@ -185,8 +187,8 @@ void acquire(const std::unordered_map<uintptr_t, Word>& words, uintptr_t address
     if (found == words.end())
         return;
     Knowledge& mine = releases.knowledge[running.thread];
-    if (scope != Scope::block)
-        (relaxed ? mine.unfenced : mine.blocks).add(found->second.blocks);
+    mine.scoped.add(found->second.scoped);
+    (scope == Scope::block ? mine.scoped : relaxed ? mine.unfenced : mine.blocks).add(found->second.blocks);
     if (found->second.interval == ordering.interval)
         mine.threads |= found->second.threads;
     ordering.acquired = true;
@@ -201,6 +203,7 @@ void share_knowledge(unsigned warp, unsigned mask)
         if (mask >> lane & 1u && known != releases.knowledge.end()) {
             all.blocks.add(known->second.blocks);
             all.unfenced.add(known->second.unfenced);
+            all.scoped.add(known->second.scoped);
             all.threads |= known->second.threads;
         }
     }
@@ -294,7 +297,7 @@ bool is_covered(const Epoch& earlier, uint64_t block);
 
 bool ordered_between_blocks(const Epoch& earlier)
 {
-    ordering.lacks_fence = false;
+    ordering.lacks = Lacks::all;
     if (releases.too_many)
         return true;
     if (!releases.any)
@@ -305,10 +308,12 @@ bool ordered_between_blocks(const Epoch& earlier)
     const auto known = releases.knowledge.find(running.thread);
     const Knowledge* mine = known == releases.knowledge.end() ? nullptr : &known->second;
     const bool fenced = releases.block_knows.has(block) || (mine && mine->blocks.has(block));
-    if (!fenced && !releases.block_unfenced.has(block) && !(mine && mine->unfenced.has(block)))
+    const bool seen = fenced || releases.block_unfenced.has(block) || (mine && mine->unfenced.has(block));
+    if (!seen && !releases.block_scoped.has(block) && !(mine && mine->scoped.has(block)))
         return false;
     const bool is_handed_on = is_covered(earlier, block);
-    ordering.lacks_fence = is_handed_on && !fenced;
+    if (is_handed_on && !fenced)
+        ordering.lacks = seen ? Lacks::fence : Lacks::scope;
     return is_handed_on && fenced;
 }
 
@@ -368,6 +373,7 @@ void ordering_begin_block()
         releases.shared_words.clear();
     releases.block_knows.runs.clear();
     releases.block_unfenced.runs.clear();
+    releases.block_scoped.runs.clear();
 }
 
 void ordering_blocks_take_turns() { releases.too_many = releases.any = releases.taking_turns = true; }
@@ -386,6 +392,7 @@ void ordering_next_interval()
     for (const auto& [thread, known] : releases.knowledge) {
         releases.block_knows.add(known.blocks);
         releases.block_unfenced.add(known.unfenced);
+        releases.block_scoped.add(known.scoped);
     }
     releases.knowledge.clear();
 }

@@ -47,6 +47,9 @@ struct Apart {
 };
 constexpr uint32_t max_several = 1u << 18, max_apart = 1u << 14, max_wide = 1u << 15;
 
+// What is missing between two blocks: a fence behind the atomic operation that tells of the other one, or its scope.
+enum class Lacks { all, fence, scope };
+
 struct Ordering {
     uint32_t interval = 1, block_start = 1, launch_start = 1;
     // What a lane knows of the lanes of its warp: accesses up to that clock came before. Its own clock is its own.
@@ -59,7 +62,7 @@ struct Ordering {
     uint32_t several_used = 0, apart_used = 0, wide_used = 0;
     bool fine = false; // there are mbarriers, which order some threads: so of several warps it is kept who did what
     bool acquired = false; // a thread of this block has acquired something
-    bool lacks_fence = false; // what was asked for last is ordered but for a fence behind the atomic operation that tells of it
+    Lacks lacks = Lacks::all; // by which what was asked for last is not ordered
 };
 extern Ordering ordering;
 

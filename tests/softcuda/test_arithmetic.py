@@ -78,9 +78,9 @@ def test_a_shift_by_the_width_is_a_finding(checked: Device) -> None:
     image = checked.image(SHIFTS)
     said = {entry: checked.said(image, entry, 128) for entry in ("shifted", "negative", "tested", "clamped")}
     assert said["shifted"].endswith(
-        "softcuda: undefined shift in shifted\n"
-        "  kernel.cu:2: thread (31, 0) of block (0, 0) shifts unsigned int of 32 bits by 32, "
-        "which C++ leaves undefined: a count must be less than 32 (a GPU shifts everything out, and a compiler may assume that it does not happen)"
+        "softcuda: undefined shift in shifted\n  kernel.cu:2: thread (31, 0) of block (0, 0) shifts unsigned int of 32 "
+        "bits by 32, which C++ leaves undefined: a count must be less than 32 (a GPU shifts everything out, and a "
+        "compiler may assume that it does not happen)"
     )
     assert "kernel.cu:3: thread (0, 0) of block (0, 0) shifts int of 32 bits by -1" in said["negative"]
     assert said["tested"] == said["clamped"] == ""

@@ -109,6 +109,11 @@ static inline long long clock64() { return softcuda_clock(); }
 extern "C" void __syncthreads() __asm__("softcuda_syncthreads");
 // These two the system's headers declare; no macro of that name may be in their way.
 extern "C" clock_t clock() noexcept __asm__("softcuda_clock");
+// Maxima and minima of a NaN and a number are the number, of -0 and 0 as a GPU has them; one of an unset variable is told.
+extern "C" float fmaxf(float, float) noexcept __asm__("softcuda_fmaxf");
+extern "C" float fminf(float, float) noexcept __asm__("softcuda_fminf");
+extern "C" double fmax(double, double) noexcept __asm__("softcuda_fmax");
+extern "C" double fmin(double, double) noexcept __asm__("softcuda_fmin");
 extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) noexcept __asm__("softcuda_assert_fail");
 // The functions of <cuda_pipeline_primitives.h>.
 #define __pipeline_memcpy_async(to, from, size, ...) softcuda_copy_async((to), (from), (size), (__VA_ARGS__ + 0))

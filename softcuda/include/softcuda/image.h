@@ -74,6 +74,8 @@ struct Image {
     char* dynamic_shared; // for what a launch adds: dynamic_area bytes
     const char* slices; // what the address of each access depends on, by slices.py; "" where that is not known
     Undefined* undefined;
+    const char* unset; // variables that nothing sets on some way: lines of a function, a tab and "v (kernel.cu:3)"
+    const char* one_address; // arrays of dynamic shared memory that begin together, "a (kernel.cu:1), b (kernel.cu:2)"
     unsigned flushes; // -ftz=true: denormals are zeros
 };
 
