@@ -360,6 +360,8 @@ void fault(Result code, std::string text)
 
 void end_launch()
 {
+    if (is_twin())
+        end_twin(false);
     close_early_reads();
     executor.given_up = true;
     leave();
@@ -377,6 +379,7 @@ Finding run_grid(const Launch& launch)
     std::lock_guard<std::mutex> lock(one_at_a_time);
     if (!prepare(launch))
         return {out_of_memory, "no memory for the stacks of a block's threads"};
+    forget_twin();
     checker_begin_launch(launch, dynamic_shared());
     watch_begin(*launch.function);
     const uint64_t blocks = product_of(launch.grid);
@@ -389,8 +392,12 @@ Finding run_grid(const Launch& launch)
         launch.cooperative ? void() : add_to_footprint();
         judge_launch(launch);
     }
-    if (checker_is_active())
+    if (is_twin())
+        end_twin(!executor.given_up);
+    if (checker_is_active()) {
         judge_benign();
+        judge_unused_reads();
+    }
     if (const char* arrays = launch.function->module->image->one_address; launch.dynamic_shared && *arrays)
         add_note(Note::cause, std::string("shared    extern __shared__ arrays begin at one address: ") + arrays);
     watch_end();

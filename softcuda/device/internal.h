@@ -191,7 +191,17 @@ void close_early_reads(); // another finding comes after them
 void early_reads_at_the_end_of_a_block(bool last);
 void forget_early_reads();
 
+// unused_reads.cpp: whether what a launch reads of shared memory that nothing wrote makes a difference.
+bool begin_twin(); // returns true in the other process, which goes on with other values there and tells nothing
+bool is_twin();
+[[noreturn]] void end_twin(bool well);
+void fill_what_nothing_wrote(); // of a block that begins
+void unused_if_twin_agrees(size_t finding);
+void judge_unused_reads(); // when the launch has ended
+void forget_twin();
+
 // findings_of_launch.cpp
+void take_back(size_t number); // a finding, as a remark
 // Whether a finding of that kind and these lines, of one access or of two, is still to be told.
 bool is_different(const char* kind, uintptr_t pc, uintptr_t other = 0);
 void tell(Result code, std::string text); // the launch goes on

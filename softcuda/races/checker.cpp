@@ -306,6 +306,7 @@ void checker_begin_block()
         region->cells.assign(region->size / 4 + 1, Cell {});
         region->written.assign(region->size / 4 + 1, 0);
     }
+    fill_what_nothing_wrote();
 }
 
 void checker_end_block() { no_more_guesses(); }

@@ -90,6 +90,8 @@ void watched_access(uintptr_t address, unsigned size, bool write, bool sets, uin
 void read_too_early(
     uintptr_t address, unsigned size, uintptr_t pc, bool of_shared, bool atomic, const std::string& text, const std::string& depends)
 {
+    if (of_shared && !atomic && begin_twin())
+        return;
     early.push_back({begin_finding(), address, size, running.thread, of_shared, atomic, running.block_index, pc, text, depends});
     watch_more(Watched::early_read, true);
     stop_within(longest_watch);
@@ -107,6 +109,8 @@ void early_reads_at_the_end_of_a_block(bool last)
     const auto settled = [&](const EarlyRead& read) {
         if (!last && !read.of_shared)
             return false;
+        if (read.of_shared && !read.atomic)
+            unused_if_twin_agrees(read.finding);
         const std::string where_to = read.of_shared ? "block" : "launch";
         close(read, read.atomic ? ", which nothing sets in this " + where_to + ": set it first, with a barrier behind"
                                 : ", which nothing writes in this " + where_to);

@@ -50,6 +50,8 @@ std::string lines_in_words(const char* kind, uintptr_t pc, uintptr_t other)
 
 bool is_different(const char* kind, uintptr_t pc, uintptr_t other)
 {
+    if (is_twin())
+        return false;
     for (const Instructions& one : findings.seen)
         if (one.pc == pc && one.other == other && !strcmp(one.kind, kind))
             return false;
@@ -70,8 +72,19 @@ size_t begin_finding()
 
 void set_finding(size_t number, Finding finding) { findings.told[number] = std::move(finding); }
 
+void take_back(size_t number)
+{
+    const std::string text = findings.told[number].text;
+    const size_t begin = text.find("\n  ") + 3;
+    add_note(Note::remark, "a read " + in_kernel() + " at " + text.substr(begin, text.find(": thread", begin) - begin)
+            + " of shared memory that nothing writes is taken for harmless: its value changes nothing");
+    findings.told[number].text.clear();
+}
+
 void tell(Result code, std::string text)
 {
+    if (is_twin())
+        end_twin(false);
     close_early_reads();
     if (findings.told.size() < most_told)
         findings.told.push_back({code, std::move(text)});
@@ -108,7 +121,9 @@ Finding findings_of_launch()
             mprotect(memory_of(page), page_bytes, PROT_NONE);
         }
     findings.opened.clear();
-    if (findings.told.empty())
+    auto& told = findings.told;
+    told.erase(std::remove_if(told.begin(), told.end(), [](const Finding& finding) { return finding.text.empty(); }), told.end());
+    if (told.empty())
         return {};
     Finding all = findings.told.front();
     for (size_t i = 1; i < findings.told.size(); ++i)

@@ -166,6 +166,22 @@ KERNEL(least_read_by_others)
     data[32 + threadIdx.x] = data[0]; // here
 }
 
+// The first thread reads what nothing writes, and uses it or not.
+#define HALO(name, FIRST) \
+    KERNEL(name) \
+    { \
+        __shared__ int row[33]; \
+        row[threadIdx.x + 1] = threadIdx.x; \
+        __syncthreads(); \
+        int before = row[threadIdx.x]; \
+        if (threadIdx.x == 0) \
+            FIRST; \
+        data[threadIdx.x] = before; \
+    }
+HALO(halo_that_is_not_used, before = 7)
+HALO(halo_that_is_used, before += 7)
+HALO(halo_that_decides, before = before > 0 ? 1 : 2)
+
 struct Eight {
     float values[8];
 };
