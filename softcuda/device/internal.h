@@ -218,6 +218,7 @@ void add_note(Note kind, const std::string& text);
 
 // slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", ""
 // where that is not known. `which`: "first " or "second " where it has two accesses, then without conditions.
+bool decides(uintptr_t read, uintptr_t write); // whether the line of a read is a condition of a write
 std::string dependences(uintptr_t pc, bool write, const std::string& which = "");
 
 // report.cpp

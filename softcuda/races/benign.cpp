@@ -1,7 +1,8 @@
 // Races that harm nothing as far as a launch shows: they are kept until it ends, and then a note or a finding.
 //
-// - A word that a thread writes just after it has read it, which keeps one value from then on, the same that this
-//   instruction writes everywhere: levels of a breadth-first search. What another thread reads is the old value or that.
+// - A word that a thread writes just after it has tested it, which keeps one value from then on, the same that this
+//   instruction writes everywhere: levels of a breadth-first search. What another thread reads decides about writing it,
+//   and is the old value or that.
 // - A plain read before an atomic minimum or maximum of the same word, which looks again.
 // - A volatile word, alone among its neighbours, that is only ever set to one value: a flag by which threads stop early.
 #include <algorithm>
@@ -149,7 +150,9 @@ bool is_benign_so_far(const Epoch& earlier, bool wrote, const Access& access, co
     const uintptr_t other = earlier.site ? checker.text + (site_of_race(earlier) ? site_of_race(earlier) - checker.text : earlier.site) : 0;
     Doubt* doubt = doubt_of(kind, access.pc, other);
     if (!doubt) {
-        if (benign.doubts.size() == most_doubts)
+        const uintptr_t test = wrote && access.write ? checker.reads[running.thread].reader(access.address) : wrote ? access.pc : other;
+        const bool is_decided = usual != Usual::level || decides(test, access.write ? access.pc : other);
+        if (benign.doubts.size() == most_doubts || !is_decided)
             return false;
         benign.doubts.push_back({usual, kind, access.pc, other, access.write ? access.pc : other, race_in_words(earlier, wrote, access, region)});
         doubt = &benign.doubts.back();
