@@ -160,7 +160,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
         plain = plain_cpp(text, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")
         try:
-            gxx("-S", "-fpreprocessed", *flags, str(preprocessed), "-o", str(target))
+            written = compiled_unit(flags, preprocessed, target)
             break
         except BadKernel as error:
             # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
@@ -172,19 +172,25 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
             elif not lenient and not host.learn(str(error)):
                 raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
-    written = target.read_text(errors="surrogateescape")
     if options["checks"]:
         form, calls = (file.read_text(errors="surrogateescape") for file in (dump, inlined))
         if unset := assembly.unset_variables(form):
-            gxx("-S", "-fpreprocessed", *flags, assembly.COMPARISONS, str(preprocessed), "-o", str(target))
-            written = target.read_text(errors="surrogateescape")
-        written = assembly.with_nans(written, form)
-        written = assembly.with_array_names(written, plain, text)
+            written = compiled_unit([*flags, assembly.COMPARISONS], preprocessed, target)
+        written = assembly.with_array_names(assembly.with_nans(written, form), plain, text)
         written += assembly.text_in_assembly("softcuda_unset", unset)
         written += assembly.text_in_assembly("softcuda_slices", slices.table(calls, kernels_own_path))
-    written = arithmetic.with_results_of_a_gpu(written)
-    written += assembly.text_in_assembly("softcuda_one_address", one_address(text))
-    lines, too_much = assembly.with_red_zones(written.split("\n"))
+    return for_the_driver(written + assembly.text_in_assembly("softcuda_one_address", one_address(text)), source)
+
+
+def compiled_unit(flags: list[str], unit: Path, target: Path) -> str:
+    """Return the assembly of preprocessed C++, through a file. Raises BadKernel."""
+    gxx("-S", "-fpreprocessed", *flags, str(unit), "-o", str(target))
+    return target.read_text(errors="surrogateescape")
+
+
+def for_the_driver(written: str, source: Path) -> str:
+    """Return the assembly with a GPU's results and with gaps and tables for the driver. Raises BadKernel."""
+    lines, too_much = assembly.with_red_zones(arithmetic.with_results_of_a_gpu(written).split("\n"))
     if too_much:
         raise BadKernel(f"{source}: error: {too_much}")
     return "\n".join(lines) + "\n"
