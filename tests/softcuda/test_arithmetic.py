@@ -104,4 +104,5 @@ extern "C" __global__ void product(const float* x, float* y, int n) { *y = x[0] 
 def test_contraction_and_denormals_are_as_nvcc_is_told(checked: Device, flag: str, x: list[float], y: float) -> None:
     image = compile_text(MODES, "modes.cu", checked.unchecked.target, (flag,))
     left = checked.worker.call(calls.run_on_arrays, image.path, "product", [np.array(x, np.float32)], 4, 1)
+    assert isinstance(left, bytes), left
     assert np.frombuffer(left, np.float32) == np.float32(y)

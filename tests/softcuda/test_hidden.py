@@ -59,7 +59,7 @@ def test_a_hidden_fault_is_found_in_every_order(checked: Device) -> None:
         for said in each
         if not re.search(f"softcuda: {FOUND[entry]}", str(said), re.DOTALL)
     }
-    assert missed == {}, "\n".join(f"{entry}: {said}" for entry, said in missed.items())
+    assert missed == {}, "\n".join(f"{entry}: {said!r}" for entry, said in missed.items())
 
 
 def test_what_looks_like_it_and_is_right_is_not_accused(checked: Device) -> None:

@@ -55,13 +55,13 @@ class Operation:
 
 
 def size(kind: str) -> int:
-    return (INTEGERS | FLOATS)[kind][1]  # type: ignore[operator]
+    return INTEGERS[kind][1] if kind in INTEGERS else FLOATS[kind][1]
 
 
 def bits(value: Number, kind: str) -> int:
     """Return a value's bits; every NaN has the same."""
     if kind in INTEGERS:
-        return int(value) % 2 ** (8 * size(kind))
+        return int(value) % (1 << 8 * size(kind))
     if math.isnan(value):
         return {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF}[size(kind)]
     if kind == "bfloat16":
@@ -89,11 +89,12 @@ def nearest(value: float, source: str, to: str, mode: str = "rz") -> int:
     """Return the integer that ``cvt`` makes of a float."""
     _, width, signed = INTEGERS[to]
     if math.isnan(value):
-        return 2 ** (8 * width - 1) if 8 in (width, size(source)) else 0
-    low, high = (-(2 ** (8 * width - 1)), 2 ** (8 * width - 1) - 1) if signed else (0, 2 ** (8 * width) - 1)
+        return 1 << 8 * width - 1 if 8 in (width, size(source)) else 0
+    half = 1 << 8 * width - 1
+    low, high = (-half, half - 1) if signed else (0, 2 * half - 1)
     if math.isinf(value):
         return high if value > 0 else low
-    return max(low, min(high, WHOLE[mode](Fraction(value))))
+    return int(max(low, min(high, WHOLE[mode](Fraction(value)))))
 
 
 def cast(source: str, to: str) -> Callable[[float], int]:
@@ -175,7 +176,7 @@ def intrinsics() -> list[Operation]:
             operands=(source,),
             result=to,
             values=singles([bits_back(value, source) for value in HALVES]),
-            says=lambda value, source=source, to=to, mode=mode: nearest(value, source, to, mode),  # type: ignore[misc]
+            says=lambda value, source=source, to=to, mode=mode: nearest(value, source, to, mode),
             source="CUDA Math API, Type Casting Intrinsics; " + CVT,
         )
         for source, to, mode in itertools.product(("float", "double", "half"), ("int", "uint", "ll", "ull"), WHOLE)
@@ -200,7 +201,7 @@ def to_floats() -> list[Operation]:
             operands=(source,),
             result=to,
             values=singles(numbers),
-            says=lambda value, to=to: rounded(Fraction(value), to[0], "rn"),  # type: ignore[misc]
+            says=lambda value, to=to: rounded(Fraction(value), to[0], "rn"),
             source=CVT,
         )
         for (source, numbers), to in itertools.product(values.items(), ("float", "double"))
