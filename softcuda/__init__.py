@@ -44,7 +44,17 @@ int main(int, char** arguments)
 }}
 """
 # Sources that are compiled by themselves: they take longest, and names of theirs mean something else in others.
-APART = ("checker", "barriers", "ordering", "kernel_races_coarse", "executor", "footprint")
+APART = (
+    "arithmetic",
+    "benign",
+    "unset",
+    "checker",
+    "barriers",
+    "ordering",
+    "kernel_races_coarse",
+    "executor",
+    "footprint",
+)
 UNITS = 4  # of the other sources; the driver's are forty
 # Unfortified, because fibers leave a stack by ways that glibc would take for a fault.
 FLAGS = ("-std=c++17", "-O3", "-U_FORTIFY_SOURCE", "-fPIC", "-fvisibility=hidden")

@@ -152,10 +152,10 @@ def external(name: str) -> str:
     return name[:place] + name[place + 1 :] if re.compile(r"L\d").match(name, place) else name
 
 
-def slices_in_assembly(slices: str) -> str:
-    """Return the table of slices as a string in assembly."""
-    text = slices.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return "\n".join(["\t.section .rodata", *hidden("softcuda_slices"), f'\t.string "{text}"', ""])
+def text_in_assembly(label: str, text: str) -> str:
+    """Return a table as a string in assembly."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return "\n".join(["\t.section .rodata", *hidden(label), f'\t.string "{text}"', ""])
 
 
 # Of g++ 12 and later. Without the last three, what is set in one branch alone is taken to be set in all.
@@ -167,6 +167,22 @@ NUMBERS |= {str(number % 2**32): str(NAN % 2**32) for number in (WORD,)} | {str(
 # What a kernel's own constant of such a value looks like in g++'s last intermediate form, where what is unset has no
 # value yet: the numbers, the same as float32 and float64, bytes of a vector, and memset.
 OWN = re.compile(rf"{'|'.join(NUMBERS)}|-1\.694739\d*e\+38|-5\.3130\d*e\+303|\{{ (?:254|-2), |memset \([^;]*, 254, ")
+
+
+COMPARISONS = "-fsanitize-coverage=trace-cmp"  # a call before each: for kernels that have unset variables alone
+FUNCTION = re.compile(r"^;; Function .* \((\S+), funcdef_no=", re.MULTILINE)
+DEFERRED = re.compile(r"^ *\[([^\[\]\n]+):(\d+):\d+\] .*\.DEFERRED_INIT \(.*&\"(\w+)\"\[0\]", re.MULTILINE)
+
+
+def unset_variables(intermediate: str) -> str:
+    """Return the variables that nothing sets on some way: lines of a function, a tab and "v (kernel.cu:3)"."""
+    starts = [*FUNCTION.finditer(intermediate)]
+    ends = [*(match.start() for match in starts[1:]), len(intermediate)]
+    return "".join(
+        f"{match[1]}\t{variable[3]} ({variable[1]}:{variable[2]})\n"
+        for match, end in zip(starts, ends, strict=True)
+        for variable in DEFERRED.finditer(intermediate, match.end(), end)
+    )
 
 
 def with_nans(assembly: str, intermediate: str) -> str:

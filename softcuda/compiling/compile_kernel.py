@@ -19,6 +19,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
+import arithmetic
 import assembly
 import declarations
 import headers
@@ -43,7 +44,7 @@ IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", "-gdwarf-4",
          "-fstack-clash-protection", "-fno-plt", "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
-         "-fno-optimize-sibling-calls", "-fno-strict-aliasing", "-ffp-contract=off",
+         "-fno-optimize-sibling-calls", "-fno-strict-aliasing",
          "-fno-tree-loop-distribute-patterns", "-fno-aggressive-loop-optimizations",
          "-Wno-attributes", "-Wno-unused-function",
          "-Wno-subobject-linkage", "-Wno-narrowing"]  # fmt: skip
@@ -78,7 +79,7 @@ def main() -> int:
 
 
 WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode",
-               "-std", "--std", "-maxrregcount", "--maxrregcount")  # fmt: skip
+               "-std", "--std", "-maxrregcount", "--maxrregcount", "-fmad", "--fmad", "-ftz", "--ftz")  # fmt: skip
 SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
             "-E": "preprocess", "--checks": "checks", "-v": "verbose"}  # fmt: skip
 NAMES = {"-o": "output", "--output-file": "output", "--as": "as", "--lowered-names": "names"}
@@ -89,6 +90,7 @@ PASSED = re.compile(rf"(-[DIU]|{'|'.join(LONG)})=?(.*)", re.DOTALL)
 def parse(arguments: list[str]) -> dict:
     options: dict = dict.fromkeys(SWITCHES.values(), False) | dict.fromkeys(NAMES.values(), "")
     options |= {"source": "", "pass": [], "expressions": [], "checks": version.asks_for_checks()}
+    options |= arithmetic.chosen(arguments)
     rest = iter(arguments)
     for argument in rest:
         if argument in SWITCHES:
@@ -151,13 +153,14 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options, reading, host)
     asked = instances.name_expressions(options["expressions"])
     text, brought = read([]) + asked, []
-    dumped = [f"-fdump-tree-optimized={dump}", f"{slices.FLAG}={inlined}"]
-    flags += [*checks(), *dumped] if options["checks"] else []  # behind: no macro of theirs says which build this is
+    dumped = [f"-fdump-tree-optimized-lineno={dump}", f"{slices.FLAG}={inlined}"]
+    flags += arithmetic.flags(fused=options["fmad"])  # behind: no macro of theirs says which build this is
+    flags += [*checks(), *dumped] if options["checks"] else []
     while True:
         plain = plain_cpp(text, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")
         try:
-            gxx("-S", "-fpreprocessed", *flags, str(preprocessed), "-o", str(target))
+            written = compiled_unit(flags, preprocessed, target)
             break
         except BadKernel as error:
             # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
@@ -169,13 +172,25 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
             elif not lenient and not host.learn(str(error)):
                 raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
-    written = target.read_text(errors="surrogateescape")
     if options["checks"]:
-        written = assembly.with_nans(written, dump.read_text(errors="surrogateescape"))
-        written = assembly.with_array_names(written, plain, text)
-        calls = inlined.read_text(errors="surrogateescape")
-        written += assembly.slices_in_assembly(slices.table(calls, kernels_own_path))
-    lines, too_much = assembly.with_red_zones(written.split("\n"))
+        form, calls = (file.read_text(errors="surrogateescape") for file in (dump, inlined))
+        if unset := assembly.unset_variables(form):
+            written = compiled_unit([*flags, assembly.COMPARISONS], preprocessed, target)
+        written = assembly.with_array_names(assembly.with_nans(written, form), plain, text)
+        written += assembly.text_in_assembly("softcuda_unset", unset)
+        written += assembly.text_in_assembly("softcuda_slices", slices.table(calls, kernels_own_path))
+    return for_the_driver(written + assembly.text_in_assembly("softcuda_one_address", one_address(text)), source)
+
+
+def compiled_unit(flags: list[str], unit: Path, target: Path) -> str:
+    """Return the assembly of preprocessed C++, through a file. Raises BadKernel."""
+    gxx("-S", "-fpreprocessed", *flags, str(unit), "-o", str(target))
+    return target.read_text(errors="surrogateescape")
+
+
+def for_the_driver(written: str, source: Path) -> str:
+    """Return the assembly with a GPU's results and with gaps and tables for the driver. Raises BadKernel."""
+    lines, too_much = assembly.with_red_zones(arithmetic.with_results_of_a_gpu(written).split("\n"))
     if too_much:
         raise BadKernel(f"{source}: error: {too_much}")
     return "\n".join(lines) + "\n"
@@ -222,6 +237,24 @@ def preprocessed_text(
         chosen = more  # the source's own headers name more than itself
 
 
+SHARED_VALUE = re.compile(r"\b__shared__\b(?:[^;{}()=]|\([^()]*\))*?(?<![<>!=])=(?!=)")
+MARKER = re.compile(r'^# (\d+) "([^"\n]*)".*\n', re.MULTILINE)
+
+
+def place_of(preprocessed: str, at: int) -> str:
+    """Return file and line of a place in a preprocessed text."""
+    marker = [*MARKER.finditer(preprocessed, 0, at)][-1]
+    return f"{marker[2]}:{int(marker[1]) + preprocessed.count(chr(10), marker.end(), at)}"
+
+
+def one_address(preprocessed: str) -> str:
+    """Return the arrays that begin at one address, "a (kernel.cu:1), b (kernel.cu:2)": dynamic shared memory's."""
+    names = {
+        match["name"]: place_of(preprocessed, match.start()) for match in declarations.DYNAMIC.finditer(preprocessed)
+    }
+    return ", ".join(f"{name} ({os.path.basename(place)})" for name, place in names.items()) if len(names) > 1 else ""
+
+
 def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Host) -> str:
     """Return C++ that g++ compiles, the same in every folder, as messages are."""
     plain = preprocessed
@@ -229,6 +262,9 @@ def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Ho
     plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
     plain = declarations.without_pragmas_of_macros(plain)
     begin, end = plain.index(f'# 1 "{source}"'), plain.index(f'# 1 "{IMAGE}"')
+    if match := SHARED_VALUE.search(plain, begin, end):
+        place = place_of(plain, match.start())
+        raise BadKernel(f"{place}: error: initializer not allowed for __shared__ variable: let a thread set it")
     plain = host_code.without_host_code(plain, begin, end, f"{SOFTCUDA}/", host)
     plain = declarations.with_default_constructors(plain, begin, host.constructors)
     return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
@@ -288,12 +324,14 @@ extern SOFTCUDA_HIDDEN const softcuda::KernelEntry softcuda_kernels[], softcuda_
 extern SOFTCUDA_HIDDEN softcuda::Context softcuda_context;
 extern SOFTCUDA_HIDDEN const softcuda::Symbol softcuda_symbols[], softcuda_symbols_end[];
 extern SOFTCUDA_HIDDEN char softcuda_shared_first[], softcuda_shared_last[];
-extern SOFTCUDA_HIDDEN const char softcuda_slices[];
+extern SOFTCUDA_HIDDEN const char softcuda_slices[], softcuda_unset[], softcuda_one_address[];
+extern SOFTCUDA_HIDDEN softcuda::Undefined softcuda_undefined;
 __attribute__((visibility("default"), used)) extern const softcuda::Image softcuda_image = {{
     softcuda::image_version, {int(options["checks"])},
     &softcuda_context, softcuda_kernels, softcuda_kernels_end,
     softcuda_symbols, softcuda_symbols_end, softcuda_shared_first, softcuda_shared_last, softcuda_dynamic_area,
-    {"softcuda_slices" if options["checks"] else '""'}
+    {"softcuda_slices" if options["checks"] else '""'}, &softcuda_undefined,
+    {"softcuda_unset" if options["checks"] else '""'}, softcuda_one_address, {int(options["ftz"])}
 }};
 }}
 """

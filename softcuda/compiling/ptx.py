@@ -279,7 +279,7 @@ def source(
 def fill(text: str, classes: dict[str, str], kinds: dict[str, str], sources: list[str], number: int) -> str:
     """Return an expression of the table with the operands of an instruction."""
     text = re.sub(r"\\(\d)", lambda match: classes.get(f"_{match[1]}", ""), text)
-    for word, default in (("SEM", "weak"), ("OP", ""), ("CMP", ""), ("BOOL", ""), ("HOW", "plain")):
+    for word, default in (("SEM", "weak"), ("SCOPE", "gpu"), ("OP", ""), ("CMP", ""), ("BOOL", ""), ("HOW", "plain")):
         text = text.replace(word, classes.get(word, default))
     text = FUNCTION.sub(lambda match: match[0] if match[0] in WORDS else f"softcuda_ptx::{match[0]}", text)
     rounding = f"softcuda::Rounding::{ptx_table.ROUNDINGS[classes.get('R', 'rn')]}"

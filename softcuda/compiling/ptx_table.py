@@ -44,7 +44,7 @@ CLASSES = {
     "DF": r"(?P<D>f32|f64|f16|bf16)", "SF": r"(?P<S>f32|f64|f16|bf16)", "PAIR": r"(?P<D>f16x2|bf16x2)",
     "RND": r"(?P<R>rn|rz|rm|rp)", "INT": r"(?P<R>rn|rz|rm|rp)i",
     "CMP": r"(?P<CMP>eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan)", "BOOL": "(?P<BOOL>and|or|xor)",
-    "SEM": r"(?P<SEM>weak|relaxed|acquire|release|acq_rel|volatile)", "SCOPE": r"(?:cta|cluster|gpu|sys)",
+    "SEM": r"(?P<SEM>weak|relaxed|acquire|release|acq_rel|volatile)", "SCOPE": r"(?P<SCOPE>cta|cluster|gpu|sys)",
     "SPACE": r"(?P<SPACE>shared::cta|shared|global|local|const)", "VEC": r"(?:v2|v4)",
     "HINT": rf"{CACHE}(?:\.{CACHE})*",
     "HOW": "(?P<HOW>satfinite)", "MBYTES": shapes("8n8k16", "16n8k(?:16|32)"),
@@ -134,13 +134,14 @@ cvta.to.shared[::cta].u64                    u64 = u64        __cvta_generic_to_
 cvta.shared[::cta].u64                       u64 = u64        reinterpret_cast<uint64_t>(__cvta_shared_to_generic(a))
 isspacep.{global|shared|const|local}[::cta]  pred = u64       is_in_\1(a)
 
+ld[.SPACE].nc[.HINT][.VEC].M                 T* = @           load_read_only<T, N>(a)
 ld[.SEM][.SCOPE][.SPACE][.HINT][.VEC].M      T* = @           load_SEM<T, N>(a)
 ld[.SPACE].SEM[.SCOPE][.HINT][.VEC].M        T* = @           load_SEM<T, N>(a)
 st[.SEM][.SCOPE][.SPACE][.HINT][.VEC].M      = @ T*           store_SEM<T>(ALL)
 st[.SPACE].SEM[.SCOPE][.HINT][.VEC].M        = @ T*           store_SEM<T>(ALL)
-atom[.SEM][.SCOPE][.SPACE].OP.X              T = @ T          atom_OP<before_SEM>(static_cast<T*>(a), b)
-atom[.SEM][.SCOPE][.SPACE].cas.B             T = @ T T        atom_cas<before_SEM>(static_cast<T*>(a), b, c)
-red[.SEM][.SCOPE][.SPACE].OP.X               = @ T            atom_OP<before_SEM>(static_cast<T*>(a), b)
+atom[.SEM][.SCOPE][.SPACE].OP.X              T = @ T          atom_OP<softcuda_ptx::order_SEM, softcuda_ptx::scope_SCOPE>(static_cast<T*>(a), b)
+atom[.SEM][.SCOPE][.SPACE].cas.B             T = @ T T        atom_cas<softcuda_ptx::order_SEM, softcuda_ptx::scope_SCOPE>(static_cast<T*>(a), b, c)
+red[.SEM][.SCOPE][.SPACE].OP.X               = @ T            atom_OP<softcuda_ptx::order_SEM, softcuda_ptx::scope_SCOPE>(static_cast<T*>(a), b)
 {prefetch|prefetchu}[.SPACE].{L1|L2}[::evict_\w+]    = @      ((void)0)
 {applypriority|discard}[.global].L2[::\w+]   = @ u32          ((void)0)
 createpolicy.fractional.L2::\w+[.L2::\w+].b64    b64 = [f32]      uint64_t(0)

@@ -71,10 +71,12 @@ class Slice(NamedTuple):
     variables: list[tuple[str, Place]]
     conditions: list[tuple[str, Place]]  # and what they are of
     lines: set[Place]  # all of the address
+    deciders: set[Place]  # all of what decides whether it is reached
 
 
 def table(dump: str, rename: Callable[[str], str]) -> str:
-    """Return a line for each access: its place, r or w or rw, names and places of variables, conditions, all lines.
+    """Return a line for each access: its place, r or w or rw, names and places of variables, conditions, all lines,
+    and those of what decides.
 
     ``dump``: what FLAG made. ``rename``: the path as findings show it, "" for a file that is none of the kernel's.
     """
@@ -84,8 +86,9 @@ def table(dump: str, rename: Callable[[str], str]) -> str:
             variables, conditions = (
                 "|".join(f"{name}={place}" for name, place in part) for part in (one.variables, one.conditions)
             )
-            kind, all_lines = "r" * one.reads + "w" * one.writes, "|".join(map(str, sorted(one.lines)))
-            lines.add(f"{one.place}\t{kind}\t{variables}\t{conditions}\t{all_lines}\n")
+            kind = "r" * one.reads + "w" * one.writes
+            all_lines, deciders = ("|".join(map(str, sorted(places))) for places in (one.lines, one.deciders))
+            lines.add(f"{one.place}\t{kind}\t{variables}\t{conditions}\t{all_lines}\t{deciders}\n")
     return "".join(sorted(lines))
 
 
@@ -212,6 +215,7 @@ class Function:
             [(named[place], place) for place in variables],
             [(name, place) for place, name in conditions.items()],
             {s.place for s in statements if s.place},
+            {s.place for s in self._depends_on(self._branches(access.block)) if s.place},
         )  # fmt: skip
 
     def _named(self, statements: Iterable[Statement], access: Place) -> dict[Place, str]:
@@ -247,6 +251,12 @@ class Function:
 
     def _conditions(self, block: int) -> Iterator[Statement]:
         """Yield the conditions, other than of constants, that decide whether a block is reached; the nearest first."""
+        for condition in self._branches(block):
+            if any(ARGUMENT.search(s.source) for s in self._depends_on([condition])):
+                yield condition
+
+    def _branches(self, block: int) -> Iterator[Statement]:
+        """Yield all conditions that decide whether a block is reached; the nearest first."""
         waiting, seen = deque([block]), {block}
         while waiting:
             for branch in self._deciders[waiting.popleft()]:
@@ -254,8 +264,7 @@ class Function:
                     continue
                 seen.add(branch)
                 waiting.append(branch)
-                condition = self._condition_of.get(branch)
-                if condition and any(ARGUMENT.search(s.source) for s in self._depends_on([condition])):
+                if condition := self._condition_of.get(branch):
                     yield condition
 
     def _only_name(self, place: Place) -> str:

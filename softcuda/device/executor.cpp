@@ -152,6 +152,7 @@ void run_block()
     fiber->thread = first;
     executor.now = fiber;
     enter(first);
+    const FlushedDenormals flushed(running.launch->function->module->image->flushes);
     softcuda_switch(&executor.main_stack, fiber->stack_pointer);
     const auto is_of_now = [](const Thread& thread) { return thread.fiber == executor.now; };
     if (!turns.resting && !(turns.stuck && std::any_of(turns.threads, turns.threads + turns.count, is_of_now)))
@@ -207,6 +208,7 @@ bool prepare(const Launch& launch)
     findings_begin_launch();
     footprint_begin_launch();
     running.launch = &launch;
+    forget_noted_results();
     turns.begin_launch(launch.block);
     return true;
 }
@@ -358,6 +360,8 @@ void fault(Result code, std::string text)
 
 void end_launch()
 {
+    if (is_twin())
+        end_twin(false);
     close_early_reads();
     no_finding_is_accepted();
     executor.given_up = true;
@@ -376,6 +380,7 @@ Finding run_grid(const Launch& launch)
     std::lock_guard<std::mutex> lock(one_at_a_time);
     if (!prepare(launch))
         return {out_of_memory, "no memory for the stacks of a block's threads"};
+    forget_twin();
     checker_begin_launch(launch, dynamic_shared());
     watch_begin(*launch.function);
     const uint64_t blocks = product_of(launch.grid);
@@ -388,6 +393,14 @@ Finding run_grid(const Launch& launch)
         launch.cooperative ? void() : add_to_footprint();
         judge_launch(launch);
     }
+    if (is_twin())
+        end_twin(!executor.given_up);
+    if (checker_is_active()) {
+        judge_benign();
+        judge_unused_reads();
+    }
+    if (const char* arrays = launch.function->module->image->one_address; launch.dynamic_shared && *arrays)
+        add_note(Note::cause, std::string("shared    extern __shared__ arrays begin at one address: ") + arrays);
     watch_end();
     forget_early_reads();
     if (executor.given_up)

@@ -61,3 +61,29 @@ inline void* prepare_stack(char* top, void (*entry)())
 #else
 #error "softcuda has no stack switch for this architecture: x86-64 and aarch64"
 #endif
+
+// Of threads whose kernel was compiled with -ftz=true, for as long as it lives. The processor's mode is one for float32,
+// as on a GPU, and float64.
+class FlushedDenormals {
+public:
+    explicit FlushedDenormals(bool on) : before(mode())
+    {
+#if defined(__x86_64__)
+        set(on ? before | 0x8040 : before); // of results and of operands
+#else
+        set(on ? before | 1u << 24 : before);
+#endif
+    }
+    ~FlushedDenormals() { set(before | (mode() & exceptions)); }
+
+private:
+#if defined(__x86_64__)
+    static uint64_t mode() { return __builtin_ia32_stmxcsr(); }
+    static void set(uint64_t bits) { __builtin_ia32_ldmxcsr(unsigned(bits)); }
+#else
+    static uint64_t mode() { return __builtin_aarch64_get_fpcr(); }
+    static void set(uint64_t bits) { __builtin_aarch64_set_fpcr(unsigned(bits)); }
+#endif
+    static constexpr uint64_t exceptions = 0x3f; // that have been met, which unused_reads.cpp asks for
+    uint64_t before;
+};

@@ -156,9 +156,13 @@ void set_marks_of_shared(const MarksOfShared& marks);
 void checker_lanes_met(unsigned warp, unsigned mask);
 bool checker_is_active();
 void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc); // by the present thread
+void check_read_only(uintptr_t address, unsigned size, uintptr_t pc); // before a read by __ldg
 void check_atomic(uintptr_t address, unsigned size, bool write, uintptr_t pc); // which hands nothing on
 void mark_written(uintptr_t address, size_t size, bool written); // by the host
 void copy_marks(uintptr_t to, uintptr_t from, size_t size);
+
+// arithmetic.cpp
+void forget_noted_results(); // of conversions and shifts that g++ had left out
 
 // asynchronous.cpp
 void forget_copies(); // those of a block that nobody waited for
@@ -169,22 +173,35 @@ void touched_while_copied(uintptr_t address, unsigned size, bool write, uintptr_
 struct CopyNow { // the copy whose accesses are being checked: of `size` bytes, 0 where there is none
     uintptr_t address = 0;
     unsigned size = 0;
+    bool is_asynchronous = true; // or a range that the compiler copies
 };
 extern CopyNow copy_now;
 
 // early_reads.cpp
-enum class Watched { copies, early_read, rewrites };
+enum class Watched { copies, early_read, rewrites, benign };
 extern bool watching; // something is watched: every access is to be told
 void watch_more(Watched what, bool on);
-void watched_access(uintptr_t address, unsigned size, bool write, uintptr_t pc);
+void watched_access(uintptr_t address, unsigned size, bool write, bool sets, uintptr_t pc); // `sets`: and does not read
 // Begins a finding that is put into words when it is known who writes there later, or that nobody does.
-void read_too_early(uintptr_t address, unsigned size, uintptr_t pc, bool of_shared, const std::string& text,
+void read_too_early(uintptr_t address, unsigned size, uintptr_t pc, bool of_shared, bool atomic, const std::string& text,
     const std::string& depends);
+void watch_benign(uintptr_t address, unsigned size); // before a write (benign.cpp)
+void judge_benign(); // when the launch has ended
 void close_early_reads(); // another finding comes after them
 void early_reads_at_the_end_of_a_block(bool last);
 void forget_early_reads();
 
+// unused_reads.cpp: whether what a launch reads of shared memory that nothing wrote makes a difference.
+bool begin_twin(); // returns true in the other process, which goes on with other values there and tells nothing
+bool is_twin();
+[[noreturn]] void end_twin(bool well);
+void fill_what_nothing_wrote(); // of a block that begins
+void unused_if_twin_agrees(size_t finding);
+void judge_unused_reads(); // when the launch has ended
+void forget_twin();
+
 // findings_of_launch.cpp
+void take_back(size_t number); // a finding, as a remark
 // Whether a finding of that kind and these lines, of one access or of two, is still to be told.
 bool is_different(const char* kind, uintptr_t pc, uintptr_t other = 0);
 void tell(Result code, std::string text); // the launch goes on
@@ -198,8 +215,13 @@ Finding findings_of_launch(); // all of them as one, which has the code of the f
 
 bool is_accepted(const std::string& finding); // accepted.cpp; what is, is remembered
 
+// notes.cpp: what is told beside findings. `remark`: a race that harms nothing; `cause`: what is right and rarely meant.
+enum class Note { remark, cause };
+void add_note(Note kind, const std::string& text);
+
 // slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", ""
 // where that is not known. `which`: "first " or "second " where it has two accesses, then without conditions.
+bool decides(uintptr_t read, uintptr_t write); // whether the line of a read is a condition of a write
 std::string dependences(uintptr_t pc, bool write, const std::string& which = "");
 
 // report.cpp
@@ -211,7 +233,8 @@ std::string where(const Module& module, uintptr_t pc); // "" where that is not k
 const std::vector<std::string>& lines_of(uintptr_t pc); // each alone, the innermost first
 std::string who(unsigned thread);             // "thread (3, 0) of block (2, 1)"
 std::string who(unsigned thread, const Dim& block);
-std::string in_kernel();                      // "in matmul_tiled"
+std::string in_kernel();                      // "in matmul_tiled", "in reduce<float, 4>"
+std::string plain_name(const std::string& assembler_name); // of a function, without its parameters
 std::string name_allocation(const Allocation& allocation); // "a (argument 1), 4,096 bytes"
 std::string name_allocation(const Allocation& allocation, const Launch& launch);
 std::string name_symbol(const char* assembler_name);

@@ -31,6 +31,15 @@ const Epoch* write_to(uintptr_t word, uint8_t bytes)
 
 } // namespace
 
+void check_read_only(uintptr_t address, unsigned size, uintptr_t pc)
+{
+    if (!checker_is_active())
+        return;
+    for (uintptr_t word = address & ~uintptr_t(3); word < address + size; word += 4)
+        if (const Epoch* write = write_to(word, size >= 4 ? all_written : uint8_t(((1u << size) - 1) << (address & 3))))
+            return stale_read_only(*write, address, size, pc);
+}
+
 void check_cached_read(uintptr_t address, unsigned size, uintptr_t pc)
 {
     if (!checker_is_active())

@@ -91,6 +91,8 @@ ALWAYS_INLINE void global_access(const Access& access)
         return bad_global(address, size, access.write, access.pc);
     if (address & (size - 1))
         return misaligned(address, size, access.write, access.pc);
+    if (!access.write)
+        checker.reads[running.thread].add(address, access.pc);
     uint32_t* marks = arena.shadow + (offset >> 2);
     Cell* cell = detailed_cells(page);
     if (cell)
@@ -132,7 +134,9 @@ ALWAYS_INLINE void shared_access(SharedRegion& region, const Access& access)
 // Neither global nor shared memory nor a stack: a variable of the module, memory of the host, or wild.
 void other_access(const Access& access)
 {
-    const auto [address, size, write, kind, pc] = access;
+    const uintptr_t address = access.address, pc = access.pc;
+    const unsigned size = access.size;
+    const bool write = access.write;
     const Symbol* near = nullptr;
     for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s) {
         const uintptr_t first = uintptr_t(s->address);
@@ -170,7 +174,7 @@ ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kin
     if (address - checker.stacks.first < checker.stacks.size)
         return;
     if (__builtin_expect(watching, 0))
-        watched_access(address, size, write, pc);
+        watched_access(address, size, write, write && kind < Kind::atomic, pc);
     if (address - arena.first < arena.size)
         global_access({address, size, write, kind, pc});
     else if (address - checker.fixed.first < checker.fixed.size)
@@ -187,8 +191,11 @@ ALWAYS_INLINE void range_access(uintptr_t address, size_t size, bool write, uint
     if (address - checker.stacks.first < checker.stacks.size)
         return;
     checker.one_store = !write;
-    for (size_t i = 0; i < size; ++i)
-        access(address + i, 1, write, Kind::plain, pc);
+    copy_now = {address, unsigned(size), false};
+    const unsigned step = (address | size) % 4 ? 1 : 4;
+    for (size_t i = 0; i < size; i += step)
+        access(address + i, step, write, Kind::plain, pc);
+    copy_now = {};
     checker.one_store = true;
 }
 
@@ -199,15 +206,23 @@ void volatile_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
     checker.volatile_flags = checker.active && write && is_flag_write() ? is_volatile | hands_on : is_volatile;
     access(address, size, write, Kind::is_volatile, pc);
     if (checker.active)
-        release_and_acquire(address, is_shared(address), write, !write);
+        release_and_acquire(address, is_shared(address) ? Scope::shared : Scope::device, write, !write, false);
 }
 
-void atomic_access(uintptr_t address, unsigned size, Kind kind, uintptr_t pc)
+Scope scope_of(uintptr_t address, bool of_block) { return is_shared(address) ? Scope::shared : of_block ? Scope::block : Scope::device; }
+
+void atomic_access(uintptr_t address, unsigned size, unsigned traits, uintptr_t pc)
 {
     polls(address, size, pc);
     if (!checker.active)
         return;
+    const Kind kind = traits & atomic_compares ? Kind::compare : Kind::atomic;
+    checker.of_block = traits & atomic_of_block;
+    checker.bounds = traits & atomic_bounds;
+    if (checker.bounds)
+        bound_by_atomic(address, pc);
     access(address, size, true, kind, pc);
+    checker.of_block = checker.bounds = false;
     if (kind == Kind::compare) {
         const unsigned me = running.thread;
         auto& guesses = checker.guesses;
@@ -217,7 +232,7 @@ void atomic_access(uintptr_t address, unsigned size, Kind kind, uintptr_t pc)
                           }),
             guesses.end());
     }
-    release_and_acquire(address, is_shared(address), true, true);
+    release_and_acquire(address, scope_of(address, traits & atomic_of_block), true, true, true);
 }
 
 void describe_shared(const Image& image, char* dynamic, size_t dynamic_bytes)
@@ -265,7 +280,8 @@ void checker_begin_launch(const Launch& launch, char* dynamic_shared)
     checker.image = &image;
     checker.text = launch.function->module->image_first;
     checker.guesses.clear();
-    checker.one_store = true; // a fault ends a launch in the middle of a check
+    checker.one_store = true, checker.of_block = checker.bounds = false; // a fault ends a launch in the middle of a check
+    copy_now = {};
     forget_rewrites();
     forget_flags();
     forget_parts(false);
@@ -273,6 +289,7 @@ void checker_begin_launch(const Launch& launch, char* dynamic_shared)
     give_cells_back();
     coarse_begin_launch();
     ordering_begin_launch();
+    benign_begin_launch();
     checker.active = true;
 }
 
@@ -289,6 +306,7 @@ void checker_begin_block()
         region->cells.assign(region->size / 4 + 1, Cell {});
         region->written.assign(region->size / 4 + 1, 0);
     }
+    fill_what_nothing_wrote();
 }
 
 void checker_end_block() { no_more_guesses(); }
@@ -322,8 +340,12 @@ bool checker_is_active() { return checker.active; }
 
 void found_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
 {
+    if (ordering.lacks == Lacks::fence && earlier.interval < ordering.block_start && access.kind != Kind::plain)
+        return; // it does not come from a cache
     const bool is_guess = wrote && earlier.flags & is_atomic && !access.write && access.kind == Kind::plain;
     if (is_rewrite(earlier, wrote, access, region) || is_flag(earlier, wrote, access, region))
+        return;
+    if (is_benign_so_far(earlier, wrote, access, region))
         return;
     if (!is_guess || checker.guesses.size() == 1024)
         return data_race(earlier, wrote, access, region);
@@ -380,18 +402,15 @@ EXPORT void __tsan_func_entry(void*) { }
 EXPORT void __tsan_func_exit(void*) { }
 EXPORT void __tsan_read_range(void* p, size_t size) { range_access(uintptr_t(p), size, false, HERE); }
 EXPORT void __tsan_write_range(void* p, size_t size) { range_access(uintptr_t(p), size, true, HERE); }
-EXPORT void softcuda_atomic(const void* p, unsigned size)
+EXPORT void softcuda_atomic(const void* p, unsigned size, unsigned traits) { atomic_access(uintptr_t(p), size, traits, HERE); }
+EXPORT void softcuda_atomic_load(const void* p, unsigned size, unsigned traits)
 {
-    atomic_access(uintptr_t(p), size, Kind::atomic, HERE);
-}
-EXPORT void softcuda_atomic_load(const void* p, unsigned size)
-{
+    const bool for_block = traits & atomic_of_block;
+    checker.of_block = for_block;
     check_atomic(uintptr_t(p), size, false, HERE);
+    checker.of_block = false;
     if (checker.active)
-        release_and_acquire(uintptr_t(p), is_shared(uintptr_t(p)), false, true);
+        release_and_acquire(uintptr_t(p), scope_of(uintptr_t(p), for_block), false, true, true);
 }
-EXPORT void softcuda_compare_and_swap(const void* p, unsigned size)
-{
-    atomic_access(uintptr_t(p), size, Kind::compare, HERE);
-}
+EXPORT void softcuda_read_only(const void* p, unsigned size) { check_read_only(uintptr_t(p), size, HERE); }
 }

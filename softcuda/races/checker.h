@@ -35,6 +35,26 @@ struct SharedRegion {
     std::vector<uint8_t> inside;  // for each byte: whether it belongs to a variable
 };
 
+// The last words that a thread has read, and where: a test of a word comes just before its write.
+struct RecentReads {
+    static constexpr unsigned count = 8;
+    uintptr_t address[count], pc[count];
+    unsigned next = 0;
+
+    void add(uintptr_t at, uintptr_t by)
+    {
+        address[next % count] = at, pc[next % count] = by;
+        ++next;
+    }
+    uintptr_t reader(uintptr_t at) const // the instruction that read there last; 0 where none did
+    {
+        for (unsigned i = 1; i <= count; ++i)
+            if (address[(next - i) % count] == at)
+                return pc[(next - i) % count];
+        return 0;
+    }
+};
+
 // A read that is a race unless what its thread does next shows otherwise: a compare-and-swap after a plain read of what
 // others change atomically, a fence after the read of a flag.
 struct Guess {
@@ -52,7 +72,11 @@ struct Checker {
     const Image* image = nullptr;
     bool one_store = true; // what is checked is a store, which is done when the check returns
     uint8_t volatile_flags = is_volatile; // of the volatile access that is looked at
+    bool same_value = false; // what is told of wrote what was there
+    bool bounds = false; // the atomic operation that is looked at makes a minimum or a maximum
+    bool of_block = false; // the atomic operation that is looked at is one for its block alone
     std::vector<Guess> guesses; // of this block, since the last barrier
+    RecentReads reads[max_threads];
 };
 extern Checker checker;
 
@@ -93,6 +117,8 @@ void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool 
 void data_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);
 // A read through a texture or a surface of what `write` of this launch wrote.
 [[noreturn]] void stale_read(const Epoch& write, uintptr_t address, unsigned size, uintptr_t pc);
+// A read by __ldg or ld.global.nc of what `write` of this launch wrote.
+void stale_read_only(const Epoch& write, uintptr_t address, unsigned size, uintptr_t pc);
 // It is told when it is known who writes there later (early_reads.cpp).
 void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
 void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic, uintptr_t pc);
@@ -105,6 +131,13 @@ std::string access_of_shared(uintptr_t address, unsigned size, bool write, uintp
 bool is_rewrite(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);
 void judge_rewrites(); // when those have been done that were checked
 void forget_rewrites();
+
+// benign.cpp: races that harm nothing if the launch shows what is usual of them: a note, and else a finding.
+bool is_benign_so_far(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);
+void bound_by_atomic(uintptr_t address, uintptr_t pc); // before a minimum, a maximum
+void benign_begin_launch();
+std::string race_in_words(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);
+uintptr_t site_of_race(const Epoch& earlier); // the instruction of the earlier access; 0 where it is forgotten
 
 // Tells it as data_race does, or keeps the guess until the thread shows what it was.
 void found_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);

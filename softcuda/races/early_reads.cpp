@@ -16,12 +16,12 @@ namespace {
 
 constexpr double longest_watch = 2; // seconds that a launch goes on after such a read
 
-bool wanted[3] {}; // by Watched
+bool wanted[4] {}; // by Watched
 struct EarlyRead {
     size_t finding; // its number
     uintptr_t address;
     unsigned size, thread;
-    bool of_shared;
+    bool of_shared, atomic;
     Dim block;
     uintptr_t pc;
     std::string text, depends;
@@ -68,10 +68,10 @@ void close_those_written(uintptr_t address, unsigned size, uintptr_t pc)
 void watch_more(Watched what, bool on)
 {
     wanted[int(what)] = on;
-    watching = wanted[0] || wanted[1] || wanted[2];
+    watching = wanted[0] || wanted[1] || wanted[2] || wanted[3];
 }
 
-void watched_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
+void watched_access(uintptr_t address, unsigned size, bool write, bool sets, uintptr_t pc)
 {
     if (wanted[int(Watched::rewrites)])
         judge_rewrites();
@@ -81,14 +81,18 @@ void watched_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
             word += 4;
         touched_while_copied(word, size, write, pc);
     }
-    if (write && !early.empty())
+    if (write && wanted[int(Watched::benign)])
+        watch_benign(address, size);
+    if (sets && !early.empty()) // an atomic operation reads first, too
         close_those_written(address, size, pc);
 }
 
 void read_too_early(
-    uintptr_t address, unsigned size, uintptr_t pc, bool of_shared, const std::string& text, const std::string& depends)
+    uintptr_t address, unsigned size, uintptr_t pc, bool of_shared, bool atomic, const std::string& text, const std::string& depends)
 {
-    early.push_back({begin_finding(), address, size, running.thread, of_shared, running.block_index, pc, text, depends});
+    if (of_shared && !atomic && begin_twin())
+        return;
+    early.push_back({begin_finding(), address, size, running.thread, of_shared, atomic, running.block_index, pc, text, depends});
     watch_more(Watched::early_read, true);
     stop_within(longest_watch);
 }
@@ -105,7 +109,11 @@ void early_reads_at_the_end_of_a_block(bool last)
     const auto settled = [&](const EarlyRead& read) {
         if (!last && !read.of_shared)
             return false;
-        close(read, std::string(", which nothing writes in this ") + (read.of_shared ? "block" : "launch"));
+        if (read.of_shared && !read.atomic)
+            unused_if_twin_agrees(read.finding);
+        const std::string where_to = read.of_shared ? "block" : "launch";
+        close(read, read.atomic ? ", which nothing sets in this " + where_to + ": set it first, with a barrier behind"
+                                : ", which nothing writes in this " + where_to);
         return true;
     };
     early.erase(std::remove_if(early.begin(), early.end(), settled), early.end());

@@ -9,7 +9,7 @@ std::string verb(bool write, bool atomic) { return atomic ? "changes (atomically
 std::string access_text(uintptr_t pc, unsigned size, bool write, bool atomic = false)
 {
     const std::string doing = in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " " + verb(write, atomic) + " ";
-    return doing + (copy_now.size ? count_bytes(copy_now.size) + " (asynchronous copy)" : count_bytes(size));
+    return doing + count_bytes(copy_now.size ? copy_now.size : size) + (copy_now.size && copy_now.is_asynchronous ? " (asynchronous copy)" : "");
 }
 
 std::string hex(uintptr_t address)
@@ -96,7 +96,7 @@ void bad_global(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 
 void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
-    if (&region == &checker.dynamic) {
+    if (&region == &checker.dynamic && (running.launch->dynamic_shared || checker.fixed.inside.empty())) {
         out_of_bounds(address, size, write, pc,
             relation(address, size, region.first, running.launch->dynamic_shared) + "dynamic shared memory, "
                 + count_bytes(running.launch->dynamic_shared), true);
@@ -112,6 +112,8 @@ void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bo
         if (away < distance)
             distance = away, nearest = s;
     }
+    if (!nearest)
+        return out_of_bounds(address, size, write, pc, "where there is no shared memory", true);
     out_of_bounds(address, size, write, pc,
         relation(address, size, uintptr_t(nearest->address), nearest->size) + "shared " + name_symbol(nearest->name)
             + ", " + count_bytes(nearest->size), true);
@@ -127,46 +129,66 @@ std::string race_text(const Access& access, const SharedRegion* region, const ch
 
 std::string what_it_did(const Epoch& earlier, bool wrote)
 {
-    return earlier.flags & is_atomic ? " changed them atomically" : wrote ? " wrote them" : " read them";
+    return earlier.flags & is_atomic ? " changed them atomically" : wrote ? checker.same_value ? " wrote the same value" : " wrote them" : " read them";
 }
 
-void race_in_block(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
+std::string race_in_block(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
 {
     const Place other = unordered_one(earlier);
-    const uintptr_t site = other.site ? checker.text + other.site : 0;
-    if (!is_different("race", access.pc, site))
-        return;
+    const uintptr_t site = site_of_race(earlier);
     const bool two = site && (where(site) != where(access.pc) || wrote != access.write);
     // By volatile, and no barrier, a warp's lanes hand data on where code was written for GPUs before Volta.
     const bool lockstep = access.kind == Kind::is_volatile && is_same_warp(other.thread, running.thread);
-    tell(launch_failed, race_text(access, region) + "\n  " + (site ? where(site) + ": " : "") + who(other.thread)
-            + what_it_did(earlier, wrote) + ", with no barrier between"
-            + (lockstep ? ": before Volta the lanes of a warp ran in step; now __syncwarp() must be between" : "")
-            + (two ? dependences(access.pc, access.write, "first ") + dependences(site, wrote, "second ")
-                   : dependences(access.pc, access.write)));
+    return race_text(access, region) + "\n  " + (site ? where(site) + ": " : "") + who(other.thread)
+        + what_it_did(earlier, wrote) + ", with no barrier between"
+        + (lockstep ? ": before Volta the lanes of a warp ran in step; now __syncwarp() must be between" : "")
+        + (two ? dependences(access.pc, access.write, "first ") + dependences(site, wrote, "second ")
+               : dependences(access.pc, access.write));
 }
 
-void race_between_blocks(const Epoch& earlier, bool wrote, const Access& access)
+// What is missing between two blocks.
+std::string why_unordered(const Epoch& earlier)
+{
+    if (ordering.lacks == Lacks::fence)
+        return "and the atomic operation that tells of it has no fence behind: __threadfence() must come before they are read";
+    if (ordering.lacks == Lacks::scope || checker.of_block || (earlier.flags & is_atomic && earlier.flags & of_block))
+        return "and an operation of a block's scope (_block, thread_scope_block) is not atomic to others";
+    return "and nothing orders the blocks";
+}
+
+std::string race_between_blocks(const Epoch& earlier, bool wrote, const Access& access)
 {
     uint64_t ordinal = 0;
-    const bool forgotten = earlier.interval == 0 || !ordinal_of(earlier.interval, ordinal);
-    const uintptr_t site = forgotten ? 0 : checker.text + earlier.site;
-    if (!is_different("race between blocks", access.pc, site))
-        return;
-    tell(launch_failed, race_text(access, nullptr, " between blocks") + "\n  "
-            + (forgotten ? "another block" : where(site) + ": " + who(earlier.thread, block_that_ran(ordinal)))
-            + what_it_did(earlier, wrote) + " in the same launch, and nothing orders the blocks"
-            + dependences(access.pc, access.write));
+    const uintptr_t site = site_of_race(earlier);
+    if (site)
+        ordinal_of(earlier.interval, ordinal);
+    return race_text(access, nullptr, " between blocks") + "\n  "
+        + (site ? where(site) + ": " + who(earlier.thread, block_that_ran(ordinal)) : "another block")
+        + what_it_did(earlier, wrote) + " in the same launch, " + why_unordered(earlier) + dependences(access.pc, access.write);
 }
 
 } // namespace
 
+uintptr_t site_of_race(const Epoch& earlier)
+{
+    uint64_t ordinal = 0;
+    if (earlier.interval < ordering.block_start)
+        return earlier.interval == 0 || !ordinal_of(earlier.interval, ordinal) ? 0 : checker.text + earlier.site;
+    const Place other = unordered_one(earlier);
+    return other.site ? checker.text + other.site : 0;
+}
+
+std::string race_in_words(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
+{
+    return earlier.interval >= ordering.block_start ? race_in_block(earlier, wrote, access, region)
+                                                    : race_between_blocks(earlier, wrote, access);
+}
+
 void data_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region)
 {
-    if (earlier.interval >= ordering.block_start)
-        race_in_block(earlier, wrote, access, region);
-    else
-        race_between_blocks(earlier, wrote, access);
+    const char* kind = earlier.interval >= ordering.block_start ? "race" : "race between blocks";
+    if (is_different(kind, access.pc, site_of_race(earlier)))
+        tell(launch_failed, race_in_words(earlier, wrote, access, region));
 }
 
 std::string name_of_place(uintptr_t address)
@@ -188,6 +210,20 @@ void stale_read(const Epoch& write, uintptr_t address, unsigned size, uintptr_t 
             + " wrote them in the same launch, which its cache does not see: read them in the next launch, or by a pointer");
 }
 
+void stale_read_only(const Epoch& write, uintptr_t address, unsigned size, uintptr_t pc)
+{
+    const uintptr_t site = checker.text + write.site;
+    if (!is_different("stale read", pc, site))
+        return;
+    uint64_t ordinal = 0;
+    const bool in_block = write.interval >= ordering.block_start;
+    const bool forgotten = !in_block && !ordinal_of(write.interval, ordinal);
+    tell(launch_failed, "stale read " + access_text(pc, size, false) + " of " + element(address)
+            + " through the read-only cache\n  " + where(site) + ": "
+            + (in_block ? who(write.thread) : forgotten ? "another block" : who(write.thread, block_that_ran(ordinal)))
+            + " wrote them in the same launch, which __ldg and ld.global.nc do not see: read them by an ordinary load");
+}
+
 void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
     const char* kind = nearest.kind == SymbolKind::constant ? "constant " : "device variable ";
@@ -204,14 +240,14 @@ void write_to_constant(const Symbol& symbol, unsigned size, uintptr_t pc)
 void uninitialised_global(uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
 {
     if (is_different("uninitialised memory", pc))
-        read_too_early(address, size, pc, false,
+        read_too_early(address, size, pc, false, atomic,
             "uninitialised memory " + access_text(pc, size, false, atomic) + " of " + element(address), dependences(pc, false));
 }
 
 void uninitialised_shared(const SharedRegion& region, uintptr_t address, unsigned size, bool atomic, uintptr_t pc)
 {
     if (is_different("uninitialised memory", pc))
-        read_too_early(address, size, pc, true,
+        read_too_early(address, size, pc, true, atomic,
             "uninitialised memory " + access_text(pc, size, false, atomic) + " of shared " + shared_name(region, address, true),
             dependences(pc, false));
 }

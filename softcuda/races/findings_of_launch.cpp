@@ -51,6 +51,8 @@ std::string lines_in_words(const char* kind, uintptr_t pc, uintptr_t other)
 
 bool is_different(const char* kind, uintptr_t pc, uintptr_t other)
 {
+    if (is_twin())
+        return false;
     for (const Instructions& one : findings.seen)
         if (one.pc == pc && one.other == other && !strcmp(one.kind, kind))
             return false;
@@ -74,8 +76,19 @@ void set_finding(size_t number, Finding finding)
     findings.told[number] = is_accepted(finding.text) ? Finding {} : std::move(finding);
 }
 
+void take_back(size_t number)
+{
+    const std::string text = findings.told[number].text;
+    const size_t begin = text.find("\n  ") + 3;
+    add_note(Note::remark, "a read " + in_kernel() + " at " + text.substr(begin, text.find(": thread", begin) - begin)
+            + " of shared memory that nothing writes is taken for harmless: its value changes nothing");
+    findings.told[number].text.clear();
+}
+
 void tell(Result code, std::string text)
 {
+    if (is_twin())
+        end_twin(false);
     close_early_reads();
     if (is_accepted(text)) {
         findings.accepted = {code, std::move(text)};
@@ -123,8 +136,8 @@ Finding findings_of_launch()
         }
     findings.opened.clear();
     auto& told = findings.told;
-    told.erase(std::remove_if(told.begin(), told.end(), [](const Finding& one) { return one.code == success; }), told.end());
-    if (findings.told.empty())
+    told.erase(std::remove_if(told.begin(), told.end(), [](const Finding& finding) { return finding.text.empty(); }), told.end());
+    if (told.empty())
         return {};
     Finding all = findings.told.front();
     for (size_t i = 1; i < findings.told.size(); ++i)

@@ -60,7 +60,7 @@ bool is_flag(const Epoch& earlier, bool wrote, const Access& access, const Share
         return false;
     if (!wrote)
         return access.write && checker.volatile_flags & hands_on && earlier.flags & is_volatile && all_others_wait_for(earlier, access.address);
-    if (access.write || !(earlier.flags & hands_on) || earlier.flags & (by_lanes | by_warps))
+    if (access.write || !(earlier.flags & is_volatile && earlier.flags & hands_on) || earlier.flags & (by_lanes | by_warps))
         return false;
     if (!waits_for(running.thread, access.address) && taken.size() < max_threads)
         taken.push_back({earlier, access, running.thread, region});

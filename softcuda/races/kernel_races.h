@@ -13,6 +13,8 @@ namespace softcuda {
 // block that hand data on by it, as before Volta, have forgotten __syncwarp.
 inline bool may_meet(const Epoch& earlier, const Access& access)
 {
+    if (earlier.interval < ordering.block_start && (checker.of_block || (earlier.flags & is_atomic && earlier.flags & of_block)))
+        return false;
     const bool both_atomic = earlier.flags & is_atomic && access.is_atomic();
     const bool one_atomic = earlier.flags & is_atomic || access.is_atomic();
     const bool both_strong = earlier.flags & (is_atomic | is_volatile) && access.kind != Kind::plain;
@@ -140,8 +142,10 @@ inline void remember_write(Cell& cell, Epoch mine, bool compares)
             && !(cell.read.flags & (by_lanes | by_warps)))
             cell.read.interval = 0;
         if (!again && write.interval == mine.interval && write.flags & is_atomic && write.bytes == mine.bytes
-            && join(write, mine))
+            && join(write, mine)) {
+            write.flags |= mine.flags & of_block;
             return;
+        }
     } else {
         if (again && write.clock == mine.clock && !(write.flags & is_atomic)) {
             mine.bytes |= write.bytes;
@@ -166,7 +170,7 @@ ALWAYS_INLINE bool is_repeated(const Cell& cell, const Access& access, uint8_t b
     const Epoch& before = access.write ? cell.write : cell.read;
     if (before.interval != ordering.interval || bytes & ~before.bytes || access.is_atomic())
         return false;
-    const uint8_t flags = before.flags & ~by_earlier;
+    const uint8_t flags = before.flags & ~(before.flags & (is_volatile | is_atomic) ? by_earlier : uint8_t(by_earlier | is_tested));
     if (!access.write && flags == by_warps && !ordering.fine && bytes == before.bytes)
         return is_written_before(cell.write);
     return before.thread == me && before.clock == clock && flags == (access.kind == Kind::is_volatile ? is_volatile : 0);
@@ -188,7 +192,9 @@ __attribute__((noinline)) inline void touch_afresh(Cell& cell, uint8_t bytes, co
             found_race(lost, false, access, region);
         }
     }
-    const uint8_t flags = access.is_atomic() ? is_atomic : access.kind == Kind::is_volatile ? checker.volatile_flags : 0;
+    const uint8_t flags = access.is_atomic() ? uint8_t(is_atomic | (checker.of_block ? of_block : 0)) : access.kind == Kind::is_volatile ? checker.volatile_flags
+        : access.write && checker.reads[running.thread].reader(access.address) ? is_tested
+                                                                              : 0;
     const unsigned me = running.thread;
     const Epoch mine {ordering.interval, own_clock(me), uint32_t(access.pc - checker.text), uint16_t(me), bytes, flags};
     if (access.write) {

@@ -60,12 +60,12 @@ struct Fence {
 
 using Threads = std::bitset<max_threads>;
 struct Word { // what was released by changing it
-    Runs blocks;
+    Runs blocks, scoped; // `scoped`: by an operation for its block alone
     uint32_t interval = 0; // of `threads`
     Threads threads;
 };
 struct Knowledge { // what a thread has acquired since the last barrier
-    Runs blocks;
+    Runs blocks, unfenced, scoped; // `unfenced`: by an atomic operation with no fence behind it yet
     Threads threads;
 };
 
@@ -79,7 +79,7 @@ struct Releases {
     std::unordered_map<unsigned, Knowledge> knowledge;
     std::unordered_map<uint64_t, std::vector<Fence>> released; // of each block, in the last interval that had one
     size_t fences_kept = 0;
-    Runs block_knows; // since the last barrier
+    Runs block_knows, block_unfenced, block_scoped; // since the last barrier
     std::vector<uint32_t> block_starts;
     bool too_many = false; // to remember: then nothing between blocks is accused
     bool any = false;
@@ -155,7 +155,7 @@ void fences_pass_a_barrier()
     releases.fenced = releases.passed_on = false;
 }
 
-void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, bool shared)
+void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, Scope scope)
 {
     const auto own = releases.fences.find(running.thread);
     if (own == releases.fences.end())
@@ -163,7 +163,7 @@ void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, bool
     Word& word = words[address];
     add_threads(word, own->second);
     const auto found = releases.device_fences.find(running.thread);
-    if (shared || found == releases.device_fences.end())
+    if (scope == Scope::shared || found == releases.device_fences.end())
         return;
     releases.any = true;
     releases.too_many |= words.size() > max_words;
@@ -172,6 +172,8 @@ void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, bool
         for (const Fence& fence : releases.passed)
             keep_fence(fence);
     releases.passed_on = true;
+    if (scope == Scope::block)
+        return word.scoped.add(present_block(), present_block());
     word.blocks.add(present_block(), present_block());
     word.blocks.add(releases.block_knows);
     const auto known = releases.knowledge.find(running.thread);
@@ -179,13 +181,14 @@ void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, bool
         word.blocks.add(known->second.blocks);
 }
 
-void acquire(const std::unordered_map<uintptr_t, Word>& words, uintptr_t address)
+void acquire(const std::unordered_map<uintptr_t, Word>& words, uintptr_t address, Scope scope, bool relaxed)
 {
     const auto found = words.find(address);
     if (found == words.end())
         return;
     Knowledge& mine = releases.knowledge[running.thread];
-    mine.blocks.add(found->second.blocks);
+    mine.scoped.add(found->second.scoped);
+    (scope == Scope::block ? mine.scoped : relaxed ? mine.unfenced : mine.blocks).add(found->second.blocks);
     if (found->second.interval == ordering.interval)
         mine.threads |= found->second.threads;
     ordering.acquired = true;
@@ -199,6 +202,8 @@ void share_knowledge(unsigned warp, unsigned mask)
         const auto known = releases.knowledge.find(warp * warp_size + lane);
         if (mask >> lane & 1u && known != releases.knowledge.end()) {
             all.blocks.add(known->second.blocks);
+            all.unfenced.add(known->second.unfenced);
+            all.scoped.add(known->second.scoped);
             all.threads |= known->second.threads;
         }
     }
@@ -286,8 +291,13 @@ bool ordinal_of(uint32_t interval, uint64_t& ordinal)
     return true;
 }
 
+namespace {
+bool is_covered(const Epoch& earlier, uint64_t block);
+}
+
 bool ordered_between_blocks(const Epoch& earlier)
 {
+    ordering.lacks = Lacks::all;
     if (releases.too_many)
         return true;
     if (!releases.any)
@@ -296,8 +306,22 @@ bool ordered_between_blocks(const Epoch& earlier)
     if (!ordinal_of(earlier.interval, block))
         return true;
     const auto known = releases.knowledge.find(running.thread);
-    if (!releases.block_knows.has(block) && (known == releases.knowledge.end() || !known->second.blocks.has(block)))
+    const Knowledge* mine = known == releases.knowledge.end() ? nullptr : &known->second;
+    const bool fenced = releases.block_knows.has(block) || (mine && mine->blocks.has(block));
+    const bool seen = fenced || releases.block_unfenced.has(block) || (mine && mine->unfenced.has(block));
+    if (!seen && !releases.block_scoped.has(block) && !(mine && mine->scoped.has(block)))
         return false;
+    const bool is_handed_on = is_covered(earlier, block);
+    if (is_handed_on && !fenced)
+        ordering.lacks = seen ? Lacks::fence : Lacks::scope;
+    return is_handed_on && fenced;
+}
+
+namespace {
+
+// Whether a fence covers it, of a block that has released.
+bool is_covered(const Epoch& earlier, uint64_t block)
+{
     const auto found = releases.released.find(block);
     if (found == releases.released.end())
         return false;
@@ -315,6 +339,8 @@ bool ordered_between_blocks(const Epoch& earlier)
     }
     return false;
 }
+
+} // namespace
 
 void ordering_begin_launch()
 {
@@ -346,6 +372,8 @@ void ordering_begin_block()
     if (!releases.shared_words.empty())
         releases.shared_words.clear();
     releases.block_knows.runs.clear();
+    releases.block_unfenced.runs.clear();
+    releases.block_scoped.runs.clear();
 }
 
 void ordering_blocks_take_turns() { releases.too_many = releases.any = releases.taking_turns = true; }
@@ -361,18 +389,33 @@ void ordering_next_interval()
             reset_warp(warp);
     if (releases.knowledge.empty())
         return;
-    for (const auto& [thread, known] : releases.knowledge)
+    for (const auto& [thread, known] : releases.knowledge) {
         releases.block_knows.add(known.blocks);
+        releases.block_unfenced.add(known.unfenced);
+        releases.block_scoped.add(known.scoped);
+    }
     releases.knowledge.clear();
 }
 
-void release_and_acquire(uintptr_t word, bool shared, bool releases_too, bool acquires)
+void release_and_acquire(uintptr_t word, Scope scope, bool releases_too, bool acquires, bool relaxed)
 {
-    auto& words = shared ? releases.shared_words : releases.words;
+    auto& words = scope == Scope::shared ? releases.shared_words : releases.words;
     if (acquires && !words.empty())
-        acquire(words, word);
+        acquire(words, word, scope, relaxed);
     if (releases_too && !releases.fences.empty())
-        release(words, word, shared);
+        release(words, word, scope);
+}
+
+// What a thread, or one of its block before the last barrier, has acquired by an atomic operation, is ordered from here on.
+void acquired_is_fenced(unsigned thread)
+{
+    const auto known = releases.knowledge.find(thread);
+    if (known == releases.knowledge.end() && releases.block_unfenced.runs.empty())
+        return;
+    Knowledge& mine = releases.knowledge[thread];
+    mine.blocks.add(mine.unfenced);
+    mine.blocks.add(releases.block_unfenced);
+    mine.unfenced.runs.clear();
 }
 
 bool released_anything() { return releases.any; }
@@ -391,6 +434,8 @@ extern "C" EXPORT void softcuda_fence(int whole_device)
     releases.fences[me] = fence;
     if (whole_device)
         releases.device_fences[me] = fence, releases.fenced = true;
+    if (whole_device)
+        acquired_is_fenced(me);
     ++clock; // what comes after the fence is not covered by it
     flags_after_fence();
     ordering.met[me / warp_size] = true;

@@ -26,6 +26,8 @@ constexpr uint8_t is_atomic = 8;
 constexpr uint8_t is_volatile = 16;
 constexpr uint8_t is_read = 32;    // in the place of a write that never was: an earlier block's read
 constexpr uint8_t hands_on = 64;   // a volatile write, with no other since a fence of its thread
+constexpr uint8_t is_tested = 64;  // of a plain write: its thread had just read the word
+constexpr uint8_t of_block = 64;   // beside is_atomic: an operation of the block's scope
 
 // Those of `by_lanes` and `by_warps`, in one interval. Nearly always lanes do the same at the same clock.
 struct Several {
@@ -45,6 +47,9 @@ struct Apart {
 };
 constexpr uint32_t max_several = 1u << 18, max_apart = 1u << 14, max_wide = 1u << 15;
 
+// What is missing between two blocks: a fence behind the atomic operation that tells of the other one, or its scope.
+enum class Lacks { all, fence, scope };
+
 struct Ordering {
     uint32_t interval = 1, block_start = 1, launch_start = 1;
     // What a lane knows of the lanes of its warp: accesses up to that clock came before. Its own clock is its own.
@@ -57,6 +62,7 @@ struct Ordering {
     uint32_t several_used = 0, apart_used = 0, wide_used = 0;
     bool fine = false; // there are mbarriers, which order some threads: so of several warps it is kept who did what
     bool acquired = false; // a thread of this block has acquired something
+    Lacks lacks = Lacks::all; // by which what was asked for last is not ordered
 };
 extern Ordering ordering;
 
@@ -98,7 +104,9 @@ void ordering_begin_launch();
 void ordering_begin_block();
 void ordering_next_interval();
 void ordering_blocks_take_turns();
-void release_and_acquire(uintptr_t word, bool shared, bool releases, bool acquires);
+enum class Scope { shared, block, device };
+// `relaxed`: what it acquires takes a fence behind it.
+void release_and_acquire(uintptr_t word, Scope scope, bool releases, bool acquires, bool relaxed);
 bool released_anything(); // some thread of this launch has
 
 } // namespace softcuda

@@ -166,7 +166,25 @@ std::string how_it_ended(unsigned thread)
     return returned.at[thread] ? "has returned (" + where(returned.at[thread]) + ")" : "has ended";
 }
 
-std::string in_kernel() { return "in " + running.launch->function->name; }
+std::string in_kernel() { return "in " + plain_name(running.launch->function->name); }
+
+std::string plain_name(const std::string& assembler_name)
+{
+    int status = 0;
+    char* plain = abi::__cxa_demangle(assembler_name.c_str(), nullptr, nullptr, &status);
+    std::string text = status == 0 ? plain : assembler_name;
+    free(plain);
+    for (const std::string unnamed = "(anonymous namespace)::"; text.find(unnamed) != std::string::npos;)
+        text.erase(text.find(unnamed), unnamed.size());
+    size_t begin = 0, end = 0, depth = 0; // behind the type of its result, which a template has; before its parameters
+    for (; end < text.size() && (depth || text[end] != '('); ++end) {
+        depth += text[end] == '<';
+        depth -= text[end] == '>' && depth;
+        if (text[end] == ' ' && !depth)
+            begin = end + 1;
+    }
+    return text.substr(begin, end - begin);
+}
 
 std::string count_bytes(size_t bytes) { return grouped(bytes) + (bytes == 1 ? " byte" : " bytes"); }
 

@@ -52,7 +52,11 @@ void judge_rewrites()
     for (const Rewrite& rewrite : done)
         if (!is_harmless(rewrite)) {
             running.thread = rewrite.thread;
-            data_race(rewrite.earlier, true, rewrite.access, rewrite.region);
+            const bool is_same = !memcmp(rewrite.before, reinterpret_cast<void*>(rewrite.access.address), length(rewrite.access));
+            checker.same_value = is_same;
+            if (!is_same || !is_benign_so_far(rewrite.earlier, true, rewrite.access, rewrite.region))
+                data_race(rewrite.earlier, true, rewrite.access, rewrite.region);
+            checker.same_value = false;
         }
     running.thread = thread;
 }

@@ -26,7 +26,7 @@ Words split(const std::string& text, char separator)
 bool has(const Words& words, const std::string& word) { return std::find(words.begin(), words.end(), word) != words.end(); }
 
 struct Slice {
-    Words variables, conditions, lines; // "row=kernels/matmul/tiled.cu:15", a condition's name may be missing
+    Words variables, conditions, lines, deciders; // "row=kernels/matmul/tiled.cu:15", a condition's name may be missing
 };
 
 // Those of the accesses in that line; of a function that was inlined several times, of the calls that led there.
@@ -36,9 +36,9 @@ std::vector<Slice> slices_of(const char* table, const Words& places, bool write)
     size_t most = 0;
     for (const std::string& line : split(table, '\n')) {
         const Words fields = split(line, '\t');
-        if (fields.size() != 5 || fields[0] != places[0] || fields[1].find(write ? 'w' : 'r') == std::string::npos)
+        if (fields.size() != 6 || fields[0] != places[0] || fields[1].find(write ? 'w' : 'r') == std::string::npos)
             continue;
-        Slice slice {split(fields[2], '|'), split(fields[3], '|'), split(fields[4], '|')};
+        Slice slice {split(fields[2], '|'), split(fields[3], '|'), split(fields[4], '|'), split(fields[5], '|')};
         const auto calls = size_t(std::count_if(
             places.begin() + 1, places.end(), [&](const std::string& place) { return has(slice.lines, place); }));
         if (calls > most)
@@ -66,6 +66,17 @@ std::string in_words(const std::vector<Slice>& slices, Words Slice::* part, size
 }
 
 } // namespace
+
+bool decides(uintptr_t read, uintptr_t write)
+{
+    const Words from = lines_of(read), to = lines_of(write);
+    if (from.empty() || to.empty())
+        return false;
+    for (const Slice& slice : slices_of(running.launch->function->module->image->slices, to, true))
+        if (has(slice.deciders, from[0]))
+            return true;
+    return false;
+}
 
 std::string dependences(uintptr_t pc, bool write, const std::string& which)
 {

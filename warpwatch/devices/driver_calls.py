@@ -340,3 +340,14 @@ def settings(stream: int) -> tuple[Setting, ...]:
             for attribute, words in STREAM_ATTRIBUTES.items()
         ),
     )
+
+
+def notes(function: str) -> tuple[str, ...]:
+    """Return what a function of the software device's library says: texts that each end in a zero, and an empty one."""
+    say = getattr(_driver(), function)
+    say.restype = ctypes.c_void_p
+    texts, address = list[str](), say()
+    while text := ctypes.string_at(address):
+        texts.append(text.decode(errors="replace"))
+        address += len(text) + 1
+    return tuple(texts)

@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +76,9 @@ def evaluate(machine: Machine, trial: Trial, image: Path, again: str, placement:
     DeviceError where the case cannot be launched, or a launch failed.
     """
     outcomes = run_several(machine, trial.case, image, trial.inputs, trial.launches, placement)
-    return judge(trial, outcomes, again, placement)
+    tested = judge(trial, outcomes, again, placement)
+    harmless = "; ".join(f"{trial.case.id}: {text}" for text in machine.remarks_on_launches())
+    return replace(tested, remark="; ".join(filter(None, [tested.remark, harmless])))
 
 
 def judge(trial: Trial, outcomes: Iterator[Outcome], again: str, placement: Placement = PLAIN) -> Evaluation:

@@ -307,6 +307,12 @@ class Device:
         """True from the preparation of a call to ``leave_call``."""
         return self._watch is not None and self._watch.settings is not None
 
+    def remarks_on_launches(self) -> tuple[str, ...]:
+        return driver_calls.notes("softcuda_remarks") if self.finds_faults else ()
+
+    def likely_causes(self) -> tuple[str, ...]:
+        return driver_calls.notes("softcuda_likely_causes") if self.finds_faults else ()
+
     def remarks_on_call(self) -> tuple[str, ...]:
         return self._watch.remarks() if self._watch else ()
 

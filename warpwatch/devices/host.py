@@ -83,6 +83,12 @@ class Host:
     def strays(self, start: Callable[[], None], written: Sequence[GuardedArray], restore: Callable[[], None]) -> str:
         return ""
 
+    def remarks_on_launches(self) -> tuple[str, ...]:
+        return ()
+
+    def likely_causes(self) -> tuple[str, ...]:
+        return ()
+
     def remarks_on_call(self) -> tuple[str, ...]:
         return ()
 

@@ -188,6 +188,12 @@ class Machine(Protocol):
         ``written``: its results, poisoned. ``restore``: is called before each launch.
         """
 
+    def remarks_on_launches(self) -> tuple[str, ...]:
+        """Say what the device has taken for harmless in launches since the last time."""
+
+    def likely_causes(self) -> tuple[str, ...]:
+        """Say what launches have done since the last time that is rarely meant, for messages on wrong results."""
+
     def remarks_on_call(self) -> tuple[str, ...]:
         """Say what calls have changed of the process and the context since the last ``leave_call``."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.cases import Case, initial_values
-from warpwatch.catalogue.declaration import is_drawn_by_run
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y, is_drawn_by_run
 from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
@@ -282,7 +282,16 @@ def _prepare(
         values = case.arguments(step, addresses, placement.padding, drawn)
         given = named_arguments(case, addresses, values, case.words(step))
         launches.append((functions[-1], placement.launch(step.launch), given))
-    return prepare_launches(machine, case, _kernels_of(case.build), launches, inputs, case.variant.symbols)
+    prepared = prepare_launches(machine, case, _kernels_of(case.build), launches, inputs, case.variant.symbols)
+    if placement.grid_y < LARGEST_GRID_Y:
+        return prepared
+    folded = [
+        f"grid      {step.launch.grid} has more than CUDA's {LARGEST_GRID_Y:,} blocks in y, so that the rest is in z, "
+        f"as {launch.grid}: take blockIdx.z * gridDim.y + blockIdx.y for y, or let x count these blocks"
+        for step, (_, launch, _) in zip(case.steps, launches, strict=True)
+        if launch.grid != step.launch.grid
+    ]
+    return replace(prepared, notes=(*prepared.notes, *folded))
 
 
 def _restorer(
@@ -397,7 +406,7 @@ def _outcome(
         name, shape = declared.name, inputs[declared.name].shape if declared.is_input else declared.shape
         results[name], between = placement.gather(name, results[name], shape, loaded.own[name].word)
         harm += filter(None, [between])
-    return Outcome(results=results, damage=tuple(harm), notes=loaded.notes)
+    return Outcome(results=results, damage=tuple(harm), notes=(*loaded.notes, *loaded.machine.likely_causes()))
 
 
 def _digests(loaded: Loaded) -> list[int]:

@@ -77,8 +77,8 @@ void softcuda_sync_grid();
 int softcuda_is_cooperative(); // whether all blocks of the launch are alive at once
 char* softcuda_dynamic_shared();
 extern SOFTCUDA_HIDDEN char softcuda_dynamic_area[] __attribute__((aligned(128))); // the same
-void softcuda_atomic(const void* address, unsigned size); // tells the checker
-void softcuda_compare_and_swap(const void* address, unsigned size);
+void softcuda_atomic(const void* address, unsigned size, unsigned traits); // tells the checker; traits: of image.h
+void softcuda_read_only(const void* address, unsigned size);
 void softcuda_fence(int whole_device);
 long long softcuda_clock();
 void softcuda_copy_async(void* to, const void* from, size_t size, size_t zeros);
@@ -109,6 +109,11 @@ static inline long long clock64() { return softcuda_clock(); }
 extern "C" void __syncthreads() __asm__("softcuda_syncthreads");
 // These two the system's headers declare; no macro of that name may be in their way.
 extern "C" clock_t clock() noexcept __asm__("softcuda_clock");
+// Maxima and minima of a NaN and a number are the number, of -0 and 0 as a GPU has them; one of an unset variable is told.
+extern "C" float fmaxf(float, float) noexcept __asm__("softcuda_fmaxf");
+extern "C" float fminf(float, float) noexcept __asm__("softcuda_fminf");
+extern "C" double fmax(double, double) noexcept __asm__("softcuda_fmax");
+extern "C" double fmin(double, double) noexcept __asm__("softcuda_fmin");
 extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) noexcept __asm__("softcuda_assert_fail");
 // The functions of <cuda_pipeline_primitives.h>.
 #define __pipeline_memcpy_async(to, from, size, ...) softcuda_copy_async((to), (from), (size), (__VA_ARGS__ + 0))

@@ -37,6 +37,9 @@ struct KernelEntry {
     const KernelRecord* record;
 };
 
+// What the checker is told of an atomic operation.
+constexpr unsigned atomic_compares = 1, atomic_of_block = 2, atomic_bounds = 4; // a minimum, a maximum, bits that are only set
+
 // What a texture function asks for, and what it gets. A cube's faces are layers, to a surface too.
 enum class Shape : int { line, plane, volume, line_layers, plane_layers, cube, cube_layers };
 struct TexelWords {
@@ -55,6 +58,12 @@ struct Symbol {
     SymbolKind kind;
 };
 
+// What an instruction and arithmetic.cpp tell each other where C++ leaves a result undefined.
+struct Undefined {
+    unsigned pending, kind; // how many results are noted; which instruction it is
+    unsigned long kept, source, result;
+};
+
 struct Image {
     unsigned version;
     unsigned checked; // compiled so that the checker sees every access
@@ -64,9 +73,13 @@ struct Image {
     char *first_shared, *last_shared; // all static shared variables, with gaps between them
     char* dynamic_shared; // for what a launch adds: dynamic_area bytes
     const char* slices; // what the address of each access depends on, by slices.py; "" where that is not known
+    Undefined* undefined;
+    const char* unset; // variables that nothing sets on some way: lines of a function, a tab and "v (kernel.cu:3)"
+    const char* one_address; // arrays of dynamic shared memory that begin together, "a (kernel.cu:1), b (kernel.cu:2)"
+    unsigned flushes; // -ftz=true: denormals are zeros
 };
 
-constexpr unsigned image_version = 5;
+constexpr unsigned image_version = 6;
 constexpr unsigned dynamic_gap = 128; // what lies before it and belongs to nothing
 constexpr unsigned dynamic_area = 232448 + 128; // what compute capability 9.0 has for a block, and what is watched behind
 

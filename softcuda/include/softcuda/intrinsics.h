@@ -8,7 +8,15 @@
     template <class T> __forceinline__ T name(const T* address) { return *address; }
 #define SOFTCUDA_STORE(name) \
     template <class T> __forceinline__ void name(T* address, T value) { *address = value; }
+#ifdef SOFTCUDA_CHECKED
+template <class T> __forceinline__ T __ldg(const T* address)
+{
+    softcuda_read_only(address, sizeof(T));
+    return *address;
+}
+#else
 SOFTCUDA_LOAD(__ldg)
+#endif
 SOFTCUDA_LOAD(__ldca)
 SOFTCUDA_LOAD(__ldcg)
 SOFTCUDA_LOAD(__ldcs)
@@ -76,14 +84,16 @@ static inline void sincos(float x, float* s, float* c) { sincosf(x, s, c); }
 
 // Atomics: threads of this device take turns only at barriers, so the plain operation is one. The checker is
 // told, and does not take it for an ordinary access.
-#define SOFTCUDA_ATOMIC(name, result) \
+#define SOFTCUDA_SCOPED(name, traits, result) \
     template <class T, class U> __forceinline__ T name(T* address, U operand) \
     { \
-        softcuda_atomic(address, sizeof(T)); \
+        softcuda_atomic(address, sizeof(T), traits); \
         return softcuda::modify(address, [=](T old) SOFTCUDA_WRAPS { return T(result); }); \
-    } \
-    template <class T, class U> __forceinline__ T name##_block(T* address, U operand) { return name(address, operand); } \
-    template <class T, class U> __forceinline__ T name##_system(T* address, U operand) { return name(address, operand); }
+    }
+#define SOFTCUDA_ATOMIC(name, traits, result) \
+    SOFTCUDA_SCOPED(name, traits, result) \
+    SOFTCUDA_SCOPED(name##_block, (traits) | softcuda::atomic_of_block, result) \
+    SOFTCUDA_SCOPED(name##_system, traits, result)
 namespace softcuda {
 template <class T, class Change>
 __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) inline T modify(T* address, Change change)
@@ -93,26 +103,27 @@ __attribute__((no_sanitize("thread"), no_sanitize("alignment"))) inline T modify
     return old;
 }
 } // namespace softcuda
-SOFTCUDA_ATOMIC(atomicAdd, old + T(operand))
-SOFTCUDA_ATOMIC(atomicSub, old - T(operand))
-SOFTCUDA_ATOMIC(atomicExch, operand)
-SOFTCUDA_ATOMIC(atomicMin, T(operand) < old ? T(operand) : old)
-SOFTCUDA_ATOMIC(atomicMax, old < T(operand) ? T(operand) : old)
-SOFTCUDA_ATOMIC(atomicAnd, old & T(operand))
-SOFTCUDA_ATOMIC(atomicOr, old | T(operand))
-SOFTCUDA_ATOMIC(atomicXor, old ^ T(operand))
-SOFTCUDA_ATOMIC(atomicInc, old >= T(operand) ? 0 : old + 1)
-SOFTCUDA_ATOMIC(atomicDec, old == 0 || old > T(operand) ? T(operand) : old - 1)
+SOFTCUDA_ATOMIC(atomicAdd, 0, old + T(operand))
+SOFTCUDA_ATOMIC(atomicSub, 0, old - T(operand))
+SOFTCUDA_ATOMIC(atomicExch, 0, operand)
+SOFTCUDA_ATOMIC(atomicMin, softcuda::atomic_bounds, T(operand) < old ? T(operand) : old)
+SOFTCUDA_ATOMIC(atomicMax, softcuda::atomic_bounds, old < T(operand) ? T(operand) : old)
+SOFTCUDA_ATOMIC(atomicAnd, softcuda::atomic_bounds, old & T(operand))
+SOFTCUDA_ATOMIC(atomicOr, softcuda::atomic_bounds, old | T(operand))
+SOFTCUDA_ATOMIC(atomicXor, 0, old ^ T(operand))
+SOFTCUDA_ATOMIC(atomicInc, 0, old >= T(operand) ? 0 : old + 1)
+SOFTCUDA_ATOMIC(atomicDec, 0, old == 0 || old > T(operand) ? T(operand) : old - 1)
 #undef SOFTCUDA_ATOMIC
-#define SOFTCUDA_SWAP(name) \
+#undef SOFTCUDA_SCOPED
+#define SOFTCUDA_SWAP(name, traits) \
     template <class T, class U, class V> __forceinline__ T name(T* address, U expected, V desired) \
     { \
-        softcuda_compare_and_swap(address, sizeof(T)); \
+        softcuda_atomic(address, sizeof(T), softcuda::atomic_compares | (traits)); \
         return softcuda::modify(address, [=](T old) { return old == T(expected) ? T(desired) : old; }); \
     }
-SOFTCUDA_SWAP(atomicCAS)
-SOFTCUDA_SWAP(atomicCAS_block)
-SOFTCUDA_SWAP(atomicCAS_system)
+SOFTCUDA_SWAP(atomicCAS, 0)
+SOFTCUDA_SWAP(atomicCAS_block, softcuda::atomic_of_block)
+SOFTCUDA_SWAP(atomicCAS_system, 0)
 #undef SOFTCUDA_SWAP
 // Vectors of floats: each component is added atomically, the vector as a whole is not.
 #define SOFTCUDA_VECTOR(name) \

@@ -16,11 +16,8 @@ static __forceinline__ void fence_cluster() { softcuda_fence(1); }
 static __forceinline__ void fence_gpu() { softcuda_fence(1); }
 static __forceinline__ void fence_gl() { softcuda_fence(1); }
 static __forceinline__ void fence_sys() { softcuda_fence(1); }
-static __forceinline__ void before_weak() { }
-static __forceinline__ void before_relaxed() { }
-static __forceinline__ void before_acquire() { }
-static __forceinline__ void before_release() { softcuda_fence(1); }
-static __forceinline__ void before_acq_rel() { softcuda_fence(1); }
+enum { order_weak = 0, order_relaxed = 0, order_acquire = 1, order_release = 2, order_acq_rel = 3, order_volatile = 0 };
+enum { scope_cta = softcuda::atomic_of_block, scope_cluster = 0, scope_gpu = 0, scope_sys = 0 };
 
 // Vectors are loaded and stored as one, so that their alignment is seen. The checker takes volatile accesses for such as
 // order others; a vector has none.
@@ -30,6 +27,10 @@ template <class T, unsigned count> struct alignas(count * sizeof(T)) Vector {
 template <class T, unsigned count> __forceinline__ Vector<T, count> load_weak(const void* from)
 {
     return *static_cast<const Vector<T, count>*>(from);
+}
+template <class T, unsigned count> __forceinline__ Vector<T, count> load_read_only(const void* from)
+{
+    return __ldg(static_cast<const Vector<T, count>*>(from));
 }
 template <class T, unsigned count> __forceinline__ Vector<T, count> load_volatile(const void* from)
 {
@@ -56,11 +57,18 @@ template <class T, class... Values> __forceinline__ void store_release(void* to,
     store_volatile<T>(to, values...);
 }
 
+// Before an operation that hands on comes a fence, which orders what lies before it, and one behind that takes.
+#define SOFTCUDA_ORDERED(operation) \
+    if (order & order_release) \
+        softcuda_fence(scope != scope_cta); \
+    const T old = scope == scope_cta ? operation; \
+    if (order & order_acquire) \
+        softcuda_fence(scope != scope_cta); \
+    return old;
 #define SOFTCUDA_ATOM(name, function) \
-    template <void (&before)(), class T> __forceinline__ T atom_##name(T* address, T value) \
+    template <int order, int scope, class T> __forceinline__ T atom_##name(T* address, T value) \
     { \
-        before(); \
-        return function(address, value); \
+        SOFTCUDA_ORDERED(function##_block(address, value) : function(address, value)) \
     }
 SOFTCUDA_ATOM(add, atomicAdd)
 SOFTCUDA_ATOM(min, atomicMin)
@@ -72,11 +80,11 @@ SOFTCUDA_ATOM(or, atomicOr)
 SOFTCUDA_ATOM(xor, atomicXor)
 SOFTCUDA_ATOM(exch, atomicExch)
 #undef SOFTCUDA_ATOM
-template <void (&before)(), class T> __forceinline__ T atom_cas(T* address, T expected, T desired)
+template <int order, int scope, class T> __forceinline__ T atom_cas(T* address, T expected, T desired)
 {
-    before();
-    return atomicCAS(address, expected, desired);
+    SOFTCUDA_ORDERED(atomicCAS_block(address, expected, desired) : atomicCAS(address, expected, desired))
 }
+#undef SOFTCUDA_ORDERED
 
 static __forceinline__ void stop(const char* instruction) { softcuda_trap(instruction); }
 

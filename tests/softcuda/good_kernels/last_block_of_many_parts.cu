@@ -14,7 +14,9 @@ extern "C" __global__ void last_block_of_many_parts(int* out)
         last = atomicInc(reinterpret_cast<unsigned*>(out + 1), gridDim.x - 1) == gridDim.x - 1;
     }
     __syncthreads();
-    if (last)
+    if (last) {
+        __threadfence();
         for (int i = int(threadIdx.x); i < int(gridDim.x * blockDim.x); i += int(blockDim.x))
             atomicAdd(out, parts[i]);
+    }
 }

@@ -14,6 +14,7 @@ extern "C" __global__ void last_block_sum(int* out)
     }
     __syncthreads();
     if (last) {
+        __threadfence();
         int sum = parts[threadIdx.x % gridDim.x];
         for (int distance = 4; distance > 0; distance /= 2)
             sum += __shfl_down_sync(0xffffffffu, sum, distance);

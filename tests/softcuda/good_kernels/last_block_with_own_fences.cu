@@ -13,6 +13,7 @@ extern "C" __global__ void last_block_with_own_fences(int* out)
     __threadfence();
 #endif
     if (atomicAdd(out + 1, 1) == all - 1) {
+        __threadfence();
         int sum = 0;
         for (int i = 0; i < all; ++i)
             sum += parts[i];

@@ -12,7 +12,9 @@ extern "C" __global__ void fence_of_the_scan(int* data)
 #ifdef FIXED
     __threadfence();
 #endif
-    if (atomicAdd(done, 1) == int(gridDim.x) - 1)
+    if (atomicAdd(done, 1) == int(gridDim.x) - 1) {
+        __threadfence();
         for (unsigned i = 0; i < gridDim.x; ++i)
             data[32] += data[i]; // here
+    }
 }

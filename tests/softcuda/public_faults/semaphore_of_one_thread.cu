@@ -11,6 +11,9 @@ extern "C" __global__ void semaphore_of_one_thread(int* data)
         const int mine = atomicAdd(ticket, 1);
         while (atomicAdd(turn, 0) != mine)
             ;
+#ifdef FIXED
+        __threadfence();
+#endif
     }
     __syncthreads();
     data[t] += 1; // here

@@ -1,0 +1,92 @@
+// Variables that nothing set, where their value vanishes: a checked kernel has a NaN for them (assembly.py), which a
+// comparison and a maximum drop. g++ -fsanitize-coverage=trace-cmp calls a function before a comparison.
+#include <cmath>
+#include <cstring>
+
+#include "checker.h"
+
+namespace softcuda {
+namespace {
+
+constexpr uint32_t unset_float = 0xfffefefe;
+constexpr uint64_t unset_double = 0xfffefefefffefefe;
+
+bool is_unset(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits == unset_float;
+}
+
+bool is_unset(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits == unset_double;
+}
+
+void add_name(std::string& names, const std::string& name)
+{
+    if (names.find(name) == std::string::npos)
+        names += (names.empty() ? "" : " or ") + name;
+}
+
+// Those of this kernel that are unset somewhere, "v (kernel.cu:3)": lines of the image, each with the function.
+std::string candidates()
+{
+    const std::string function = running.launch->function->entry->name, table = checker.image->unset;
+    std::string names;
+    for (size_t begin = 0, end; begin < table.size(); begin = end + 1) {
+        end = std::min(table.find('\n', begin), table.size());
+        const size_t tab = table.find('\t', begin);
+        if (tab < end && table.compare(begin, tab - begin, function) == 0)
+            add_name(names, table.substr(tab + 1, end - tab - 1));
+    }
+    return names;
+}
+
+template <class Float> void compared(Float a, Float b, const char* doing, uintptr_t pc)
+{
+    if (!(is_unset(a) || is_unset(b)) || !checker.active || !is_different("unset variable", pc))
+        return;
+    const std::string names = candidates();
+    tell(launch_failed, "unset variable " + in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " " + doing + " a value that nothing has set"
+            + (names.empty() ? "" : ", of " + names) + ": give it one where it is declared");
+}
+
+template <class Float> Float larger(Float a, Float b)
+{
+    if (a != a || b != b)
+        return a != a ? b : a;
+    return a > b || (a == b && !std::signbit(a)) ? a : b;
+}
+
+} // namespace
+} // namespace softcuda
+
+using namespace softcuda;
+
+#define HERE reinterpret_cast<uintptr_t>(__builtin_return_address(0))
+#define COMPARED(name, type, doing, result) \
+    extern "C" EXPORT type name(type a, type b) \
+    { \
+        compared(a, b, doing, HERE); \
+        return result; \
+    }
+COMPARED(softcuda_fmaxf, float, "takes the larger of", larger(a, b))
+COMPARED(softcuda_fmax, double, "takes the larger of", larger(a, b))
+COMPARED(softcuda_fminf, float, "takes the smaller of", -larger(-a, -b))
+COMPARED(softcuda_fmin, double, "takes the smaller of", -larger(-a, -b))
+extern "C" EXPORT void __sanitizer_cov_trace_cmpf(float a, float b) { compared(a, b, "compares", HERE); }
+extern "C" EXPORT void __sanitizer_cov_trace_cmpd(double a, double b) { compared(a, b, "compares", HERE); }
+// Integers are compared by g++ where the source has not come so far, too.
+#define IGNORED(name, type) extern "C" EXPORT void __sanitizer_cov_trace_##name(type, type) { }
+IGNORED(cmp1, uint8_t)
+IGNORED(cmp2, uint16_t)
+IGNORED(cmp4, uint32_t)
+IGNORED(cmp8, uint64_t)
+IGNORED(const_cmp1, uint8_t)
+IGNORED(const_cmp2, uint16_t)
+IGNORED(const_cmp4, uint32_t)
+IGNORED(const_cmp8, uint64_t)
+extern "C" EXPORT void __sanitizer_cov_trace_switch(uint64_t, void*) { }
