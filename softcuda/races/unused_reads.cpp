@@ -143,7 +143,7 @@ void judge_unused_reads()
         uint64_t theirs = 0;
         pollfd answer {twin.answers[i], POLLIN, 0};
         same = twin.others[i] > 0 && poll(&answer, 1, patience_ms) == 1
-            && read(twin.answers[i], &theirs, sizeof theirs) == sizeof theirs && theirs == own;
+            && ::read(twin.answers[i], &theirs, sizeof theirs) == sizeof theirs && theirs == own;
     }
     if (same)
         for (const size_t finding : twin.reads)
