@@ -20,7 +20,7 @@ constexpr size_t most_memory = size_t(256) << 20; // of the device, that both co
 constexpr int patience_ms = 5000;
 // What the words hold here, and in the others: a zero, a huge number of either sign, a NaN that the processor notes where
 // it is computed with, though the result may be dropped.
-constexpr uint32_t fills[] = {0, 0xff7f7f7f, 0x7f7f7f7f, 0x7fa00000};
+constexpr uint32_t fills[] = {0, 0xfbfffbff, 0x7bff7bff, 0x7fa07fa0}; // the same for halves and floats
 constexpr int here = 0, processes = 4, signaling = 3;
 
 struct Twin {
