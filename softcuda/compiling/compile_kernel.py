@@ -12,6 +12,8 @@ from __future__ import annotations
 import functools
 import os
 import re
+import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -52,6 +54,8 @@ FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", 
 CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow,bounds",
           "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra"]  # fmt: skip
 SAYING = ["-Xpreprocessor", "-v"]  # of -v: lets g++ name the folders in which it looks for headers
+MOST_SECONDS = 300
+TOO_LONG = f"nvcc (softcuda): error: it takes more than {MOST_SECONDS} s to compile: split it, or leave checks out"
 # Volatile accesses call functions of their own: they hand on what a fence covers, and plain ones do not.
 VOLATILE = "--param=tsan-distinguish-volatile=1"  # g++ 11 and later
 
@@ -119,6 +123,7 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
     """Write the image of a source. Returns the exit status."""
     text, host = source.read_text(errors="surrogateescape").removeprefix("\ufeff"), host_code.Host()
     source = Path(options["as"] or source)
+    limit_seconds()
     try:
         with tempfile.TemporaryDirectory() as folder:
             written = compiled(Path(folder), text, source, options, host)
@@ -278,8 +283,22 @@ def kernels_own_path(path: str) -> str:
     return absolute.removeprefix(f"{Path.cwd()}/") if os.path.isabs(path) else path.removeprefix("./")
 
 
+def limit_seconds() -> None:
+    """Let this compiler and g++ use MOST_SECONDS of a core's time each; more raises BadKernel."""
+
+    def stop(*_: object) -> None:
+        raise BadKernel(TOO_LONG)
+
+    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    signal.signal(signal.SIGXCPU, stop)
+    seconds = MOST_SECONDS if most == resource.RLIM_INFINITY else min(MOST_SECONDS, most)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, most))
+
+
 def gxx(*arguments: str) -> None:
     done = subprocess.run(["g++", *arguments], capture_output=True, errors="surrogateescape", check=False)
+    if "CPU time limit exceeded" in done.stderr:
+        raise BadKernel(TOO_LONG)
     if done.returncode:
         raise BadKernel(done.stderr)
     if "-v" in arguments:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import softcuda
+from tests.project import ROOT
 
 SOURCE = """#include <string.h>
 extern "C" __global__ void copy(char* to, const char* from) {
@@ -39,3 +41,29 @@ def test_a_kernel_compiles_where_gxx_fortifies_by_itself(tmp_path: Path, level: 
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "copy.cubin").stat().st_size > 0
+
+
+SUMS = """__device__ float3 operator+(float3 a, float3 b) { return make_float3(a.x + b.x, a.y + b.y, a.z + b.z); }
+#define EIGHT(s) s s s s s s s s
+__global__ void k(float* p, const float3* q)
+{
+    float3 a = q[0];
+    EIGHT(EIGHT(EIGHT(a = a + q[threadIdx.x]; p[threadIdx.x] = a.x;)))
+}
+"""
+LIMITED = """import sys
+sys.path.insert(0, sys.argv[1])
+import compile_kernel
+compile_kernel.MOST_SECONDS = 1
+sys.argv[1:] = ["-cubin", "--checks", "k.cu", "-o", "made"]
+sys.exit(compile_kernel.main())
+"""
+
+
+@pytest.mark.slow
+def test_a_compilation_that_does_not_end_is_stopped_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(SUMS)
+    command = [sys.executable, "-c", LIMITED, str(ROOT / "softcuda" / "compiling")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert done.stderr.startswith("nvcc (softcuda): error: it takes more than")
