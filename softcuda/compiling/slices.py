@@ -4,8 +4,9 @@ A fault shows where memory is touched; the mistake is often where the index was 
 the thread come so far. Read from the intermediate form that g++ writes. The answer goes into the image, a line for each
 access, and slices.cpp looks there when something is found.
 
-Limits: a value that comes through shared or global memory ends the slice, a function that is not inlined begins a new
-one, and a switch counts as no condition. Where the form cannot be read, findings are as they would be without.
+Limits: a slice has at most the nearest 200 statements, a value that comes through shared or global memory ends it, a
+function that is not inlined begins a new one, and a switch counts as no condition. Where the form cannot be read,
+findings are as they would be without.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 # The first form in which all calls are inlined. Loops are not unrolled yet, and addresses not yet simplified.
 FLAG = "-fdump-tree-ccp2-lineno"
+MOST = 200  # statements of a slice, the nearest: a function of thousands would take minutes
 
 LOCATION = re.compile(r"\[([^\[\]\n]+):(\d+):\d+\] ")
 DEBUG = re.compile(r"\[([^\[\]\n]+):(\d+):\d+\] # DEBUG ([A-Za-z_]\w*) => ")
@@ -236,8 +238,9 @@ class Function:
     def _depends_on(self, seeds: Iterable[Statement]) -> list[Statement]:
         """Return these statements and all that they depend on by local variables, the nearest first."""
         statements: dict[int, Statement] = {}
+        stored: set[str] = set()
         waiting = deque(seeds)
-        while waiting:
+        while waiting and len(statements) < MOST:
             statement = waiting.popleft()
             if statement.number in statements:
                 continue
@@ -245,8 +248,10 @@ class Function:
             if self._is_memory(statement.source) and not self._local(statement.source):
                 continue  # a loaded value, not an index
             waiting.extend(self._setters(statement.source))
-            if not statement.is_condition and not CALL.match(statement.source):
-                waiting.extend(self._stores_to(statement.source))
+            if statement.is_condition or CALL.match(statement.source) or statement.source in stored:
+                continue
+            stored.add(statement.source)
+            waiting.extend(self._stores_to(statement.source))
         return list(statements.values())
 
     def _conditions(self, block: int) -> Iterator[Statement]:
