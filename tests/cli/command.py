@@ -16,7 +16,7 @@ WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.
 def arguments(*words: str) -> dict[str, Any]:
     """Return the arguments that a command line gives to the subcommand's ``run``."""
     options = vars(make_parser(words).parse_args(words))
-    del options["command"]
+    del options["command"], options["parser"]
     return options
 
 

@@ -101,7 +101,7 @@ def test_the_command_says_it_in_a_sentence(arguments: tuple[str, ...]) -> None:
             ("run", "--all", "--device", "sofware"),
             "is not one of auto, gpu, software; did you mean software?",
         ),
-        (("zzz",), "there is no `warpwatch zzz`; there are: init, list, run"),
+        (("zzz",), "there is no `warpwatch zzz`; there are: init, setup, list, run"),
     ],
 )
 def test_what_is_misspelt_is_answered_by_the_nearest_name(

@@ -14,6 +14,7 @@ LIGHT = {
     "warpwatch.arguments",
     "warpwatch.catalogue",
     "warpwatch.catalogue.leaving",
+    "warpwatch.catalogue.names",
     "warpwatch.catalogue.setting",
     "warpwatch.plugin",
     "warpwatch.plugin.judge",
