@@ -68,6 +68,12 @@ STRINGS: dict[str, tuple[str, str, tuple[Any, ...], dict[str, Any]]] = {
     ),
     "a module of PyCUDA's": (f'import absent\nmod = absent.SourceModule("""\n{KERNEL}""")', "mod", (), {}),
     "a RawModule": (f'import cupy\nmod = cupy.RawModule(options=(), code=r"""{KERNEL}""")', "mod", (), {}),
+    "a kernel of a module, which has several names": (
+        f'mod = SourceModule("""{KERNEL}""")\nfunction = mod.get_function("f")',
+        "f",
+        (),
+        {},
+    ),
     "a kernel of a module": (
         f'mod = SourceModule("""{KERNEL}""")\nfunction = mod.get_function("f")',
         "function",
@@ -121,6 +127,12 @@ def test_a_text_of_a_file_is_read_with_its_lines(
             "c",
             {},
             "has several of that name: it has a.c, b.c",
+        ),
+        (
+            'a = "__global__ void f() {}"\nb = "__global__ void f() { }"',
+            "f",
+            {},
+            "has several of that name: it has a, b",
         ),
     ],
 )

@@ -149,9 +149,12 @@ def _expression(file: PythonFile, name: str) -> tuple[ast.expr, Scope]:
             return ast.Name(last, ast.Load(), lineno=0, col_offset=0), variables[0]
         if len(returning) == 1 and len(returning[0].returned) == 1:
             return returning[0].returned[0], returning[0]
-    with_kernel = [(node, scope) for _, node, scope, code in _known(file) if re.search(KERNEL % last, code)]
+    with_kernel = dict[str, tuple[ast.expr, Scope]]()  # by text: a module, and a function got from it, show the same
+    for _, node, scope, code in _known(file):
+        if re.search(KERNEL % last, code):
+            with_kernel.setdefault(code, (node, scope))
     if len(with_kernel) == 1 and not path:
-        return with_kernel[0]
+        return next(iter(with_kernel.values()))
     if len(own) + len(functions) + len(with_kernel) > 1:
         raise NotRead(f"{file.path.name} has several of that name: {_names(file)}")
     raise NotRead(f"{file.path.name} has no text of that name; {_names(file)}")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -733,13 +734,26 @@ def _open(settings: Settings, missing: str) -> Device:
         source_module_class()
         from pycuda import driver  # noqa: PLC0415
     except ImportError as error:
-        raise DeviceError(f"PyCUDA cannot be imported ({error}): `python -m warpwatch setup` installs it") from None
+        raise DeviceError(f"PyCUDA cannot be imported ({error}): {_cure_of_import()}") from None
     try:
         driver.init()
         ordinal = settings.ordinal % driver.Device.count()
         return Device(driver, ordinal, settings.launch_timeout, compiler)
     except (driver.Error, OSError, subprocess.SubprocessError) as error:
         raise DeviceError(f"the device cannot be opened: {error}") from None
+
+
+def _cure_of_import() -> str:
+    """Say what helps where PyCUDA cannot be imported: a folder of that name may hide the one that is installed."""
+    found = PathFinder.find_spec("pycuda")
+    if found and found.origin:
+        here = Path(found.origin).parent
+        other = PathFinder.find_spec(
+            "pycuda", [path for path in sys.path if Path(path).resolve() != here.parent.resolve()]
+        )
+        if other and other.origin:
+            return f"{here} hides the installed one: `python -m warpwatch init {here.parent}/FOLDER`, and work there"
+    return "`python -m warpwatch setup` installs it"
 
 
 def _activate(launch_timeout: float, schedule_seed: int | None, missing: str) -> Path:
