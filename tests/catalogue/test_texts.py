@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from warpwatch.catalogue import safe_values
 from warpwatch.catalogue.texts import Text, from_python, returned_text, text
 
 KERNEL = "__global__ void f(float* x)\n{\n    x[0] = 8;\n}\n"
@@ -222,3 +223,64 @@ def test_compilers_are_told_where_lines_come_from_in_as_few_words_as_possible(tm
 def test_text_takes_a_str_or_a_function() -> None:
     assert text(made).make is made
     assert text(7).problem == "is a text of int: give ww.text a str of CUDA C++"  # type: ignore[arg-type]
+
+
+HOSTILE = {
+    "a module of a module": 'str(textwrap.re.enum.sys.modules["os"].system("touch ran"))',
+    "an imported one": '_re.enum.sys.modules["os"].system("touch ran")',
+    "a method of a class": "f'{str.__subclasses__()}'",
+    "classes": "f'{().__class__.__base__.__subclasses__()}'",
+    "attributes in a format": '"{0.template.__class__.__mro__}".format(Template("a"))',
+    "a power": '"%d" % 9**9**9',
+    "a power of a literal": f"'%x' % 0x{'f' * 100_000}**64",
+    "a product": '"a" * 10**12',
+    "a width": 'f"{1:>{10**9}}"',
+    "another width": '"{:>999999999}".format(1)',
+    "a width of a number": '"%((a))999999999d" % {"(a)": 1}',
+    "loops": '"".join(str(a) for a in range(9999) for b in range(9999) for c in range(9999))',
+    "a long loop": "min(range(10**12))",
+    "replacements": '("a" * 10**6).replace("a", "b" * 10**6)',
+    "itself": "code",
+    "each other": "other",
+}
+
+
+@pytest.mark.parametrize("written", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_neither_runs_nor_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs.py").write_text(f"from string import _re\ncode = {written}\nother = code\n")
+    assert from_python(tmp_path / "theirs.py", "code").problem
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f'a0 = "{KERNEL[:10]}"', *(f"a{n + 1} = a{n} + a{n}" for n in range(60)), "code = a60"],
+        ["a0 = []", *(f"a{n + 1} = [a{n}, a{n}]" for n in range(60)), "code = a60"],
+        ['a0 = ""', *(f"a{n + 1} = a{n}" for n in range(400)), "code = a400"],
+        [f"code = {'(' * 5000}{')' * 5000}"],
+        [f"code = {'-' * 50_000}1"],
+    ],
+    ids=["doubled", "lists", "a chain", "parentheses", "signs"],
+)
+def test_a_file_whose_names_grow_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]
+) -> None:
+    monkeypatch.setattr(safe_values, "LARGEST", 500_000)
+    (tmp_path / "theirs.py").write_text("\n".join(lines))
+    assert from_python(tmp_path / "theirs.py", "code").problem
+    assert from_python(tmp_path / "theirs.py", "absent").problem
+
+
+def test_a_text_with_many_places_is_matched_at_once(tmp_path: Path) -> None:
+    """A pattern that may stretch in sixty places takes days to find that a text is not of it."""
+    fields = ",".join("{n}" for _ in range(60))
+    module = loaded(
+        tmp_path / "declared.py",
+        f'n = 8\nOWN = ww.text(f"""__global__ void f();\n{fields};""" + "tail")\n'
+        'CODE = "".join(["__global__ void f();", chr(10), "8," * 400, "!"])\nOTHER = ww.text("".join([CODE]))\n',
+    )
+    assert (module.OWN.place(2), module.OTHER.marks) == ((tmp_path / "declared.py", 4), ())

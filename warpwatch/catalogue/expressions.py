@@ -22,6 +22,11 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
     ast.Not: operator.not_,
@@ -43,9 +48,10 @@ class BadExpression(ValueError):
 def evaluate(text: str, names: Mapping[str, Any]) -> Any:
     """Return the value of a text such as ``"4096 // block_size_x"`` or ``"[2**i for i in range(6)]"``.
 
-    It may have numbers, texts, lists, the names that are given, their elements (``ProblemSize[0]``), + - * / // % **,
-    comparisons, ``in``, ``and``, ``or``, ``not``, ``a if b else c``, list comprehensions over one list, and abs, ceil,
-    float, floor, int, len, list, max, min, range, sqrt, sum. A name may have a dot (``x.size``). Raises BadExpression.
+    It may have numbers, texts, lists, the names that are given, their elements (``ProblemSize[0]``), + - * / // % **
+    << >> & | ^, comparisons, ``in``, ``and``, ``or``, ``not``, ``a if b else c``, list comprehensions over one list,
+    and abs, ceil, float, floor, int, len, list, max, min, range, sqrt, sum. A name may have a dot (``x.size``).
+    Raises BadExpression.
     """
     try:
         return _value(_parsed(text), names)
@@ -101,9 +107,9 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:  # noqa: PLR0911, P
         case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*map(value, parts))
         case ast.BinOp(left=left, op=operation, right=right):
-            return _numeric(operation, value(left), value(right))
+            return numeric(operation, value(left), value(right))
         case ast.UnaryOp(op=negation, operand=operand):
-            return _numeric(negation, value(operand))
+            return numeric(negation, value(operand))
         case ast.Compare():
             return _compared(node, names)
         case ast.ListComp():
@@ -111,15 +117,17 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:  # noqa: PLR0911, P
     raise BadExpression(f"{_shown(ast.unparse(node))} is not arithmetic that is known here")
 
 
-def _numeric(sign: ast.AST, *values: Any) -> Any:
+def numeric(sign: ast.AST, *values: Any) -> Any:
     """Apply an operator to numbers, or + to two lists. Raises BadExpression where the result would be too large."""
     if isinstance(sign, ast.Add) and all(isinstance(value, list) for value in values):
-        return _limited(values[0] + values[1])
+        return limited(values[0] + values[1])
     if type(sign) not in _OPERATORS or not all(isinstance(value, int | float) for value in values):
         shown = " and ".join(_shown(str(value)) for value in values)
         raise BadExpression(f"{type(sign).__name__} of {shown} is not arithmetic that is known here")
-    if isinstance(sign, ast.Pow) and abs(values[1]) > LARGEST_POWER:
+    if isinstance(sign, ast.Pow | ast.LShift) and abs(values[1]) > LARGEST_POWER:
         raise BadExpression(f"a power of {values[1]:,} is too large; exponents end at {LARGEST_POWER}")
+    if any(isinstance(value, int) and abs(value) > LARGEST_NUMBER for value in values):
+        raise BadExpression(f"{type(sign).__name__} of a number that is beyond 2^64")
     result = _OPERATORS[type(sign)](*values)
     if isinstance(result, complex) or abs(result) > LARGEST_NUMBER:
         raise BadExpression(f"{type(sign).__name__} gives a number that is beyond 2^64, or not real")
@@ -146,14 +154,14 @@ def _comprehended(node: ast.ListComp, names: Mapping[str, Any]) -> list[Any]:
         raise BadExpression(f"{_shown(ast.unparse(node))} has a list within a list")
     (each,), values = node.generators, []
     assert isinstance(each.target, ast.Name)
-    for value in _limited(_value(each.iter, names)):
+    for value in limited(_value(each.iter, names)):
         inner = {**names, each.target.id: value}
         if all(_value(test, inner) for test in each.ifs):
             values.append(_value(node.elt, inner))
     return values
 
 
-def _limited(values: Iterable[Any]) -> list[Any]:
+def limited(values: Iterable[Any]) -> list[Any]:
     """Make a list. Raises BadExpression where it would be too long."""
     listed = [value for _, value in zip(range(LARGEST_LIST + 1), values, strict=False)]
     if len(listed) > LARGEST_LIST:
@@ -168,10 +176,10 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "floor": math.floor,
     "int": int,
     "len": len,
-    "list": _limited,
+    "list": limited,
     "max": max,
     "min": min,
-    "range": lambda *ends: _limited(range(*ends)),
+    "range": lambda *ends: limited(range(*ends)),
     "sqrt": math.sqrt,
     "sum": sum,
 }

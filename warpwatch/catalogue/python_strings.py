@@ -8,10 +8,8 @@ shape tells which lines of the file a text came from, whether the text is the va
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 import re
-import string
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,26 +17,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from warpwatch.catalogue.safe_values import PERCENT, PURE, STEP, Allowance, NotRead
+
 T = TypeVar("T")
 OPEN = "\0"  # stands for an open place
 LITERAL = re.compile(r"""([A-Za-z]*)(\"\"\"|'''|"|')""")
 BETWEEN = re.compile(r"(?:\s|#[^\n]*|\\\n)+")  # literals that Python joins
 ESCAPE = re.compile(r"\\(?:\n|.)|\n", re.DOTALL)
-PERCENT = re.compile(r"%(?:%|(?:\([^()]*\))?[#0 +-]*(?:\d+|\*)?(?:\.\d+)?[a-zA-Z])")
 BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
 TWICE = ("%%", "{{", "}}", "$$")
 DOLLAR = re.compile(r"\$(?:\$|[_a-zA-Z]\w*|\{[_a-zA-Z]\w*\})")
 # What is made of CUDA C++, by PyCUDA, CuPy and cuda.core, and what its first parameter is called.
 MODULES = frozenset({"SourceModule", "DynamicSourceModule", "RawKernel", "RawModule", "Program"})
 CODE = ("source", "code")
-PURE = {name: getattr(builtins, name) for name in ("str", "int", "float", "len", "min", "max", "dict", "range", "zip")}
-PURE |= {"string": string, "textwrap": textwrap, "dedent": textwrap.dedent}
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 BRANCHES = (ast.If, ast.For, ast.While, ast.Match, ast.ExceptHandler)
-
-
-class NotRead(ValueError):
-    """Raised where a file, or a text in it, cannot be read; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +73,20 @@ class Traced:
 
     def matched(self, text: str) -> Traced | None:
         """Return a text with its places, if it is this one with something in each open place."""
-        match = re.fullmatch("(.*?)".join(map(re.escape, self.text.split(OPEN))), text, re.DOTALL)
-        values = iter(match.groups() if match else ())
-        return self.filled(re.compile(OPEN), lambda _: next(values)) if match else None
+        first, *others = self.text.split(OPEN)
+        if not others or not text.startswith(first):
+            return self if text == self.text else None
+        values, position = list[str](), len(first)
+        for piece in others[:-1]:
+            if (start := text.find(piece, position)) < 0:
+                return None
+            values.append(text[position:start])
+            position = start + len(piece)
+        end = len(text) - len(others[-1])
+        if end < position or not text.endswith(others[-1]):
+            return None
+        given = iter([*values, text[position:end]])
+        return self.filled(re.compile(OPEN), lambda _: next(given))
 
 
 @dataclass(frozen=True)
@@ -123,17 +127,22 @@ class PythonFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.text = path.read_text()
+            self.text = path.read_text(encoding="utf-8-sig")
             tree = ast.parse(self.text)
         except OSError as error:
             raise NotRead(f"{path} cannot be read: {error.strerror}") from None
         except (SyntaxError, ValueError) as error:
             raise NotRead(f"{path} is not Python: {error}") from None
+        except (RecursionError, MemoryError):
+            raise NotRead(f"{path} is nested too deeply") from None
         self.module = Scope()
         self.scopes = [self.module]
         self.calls: list[tuple[ast.Call, Scope]] = []
         self.literals: list[ast.expr] = []  # of several lines
-        self._read(tree.body, self.module, branches=False)
+        try:
+            self._read(tree.body, self.module, branches=False)
+        except RecursionError:
+            raise NotRead(f"{path} is nested too deeply") from None
 
     def _read(self, nodes: Sequence[ast.AST], scope: Scope, *, branches: bool) -> None:
         for node in nodes:
@@ -196,10 +205,15 @@ def python_file(path: Path) -> PythonFile:
 
 
 class Reading:
-    """Values and shapes of expressions of a Python file. ``named``: values of names that the file leaves to others."""
+    """Values and shapes of expressions of a Python file.
 
-    def __init__(self, file: PythonFile, named: Mapping[str, Any] | None = None) -> None:
-        self.file, self.named = file, named or {}
+    ``named``: values of names that the file leaves to others. ``allowance``: what reading may still take.
+    """
+
+    def __init__(
+        self, file: PythonFile, named: Mapping[str, Any] | None = None, allowance: Allowance | None = None
+    ) -> None:
+        self.file, self.named, self.allowance = file, named or {}, allowance or Allowance()
         self.used: set[str] = set()  # of the names
         self._until: dict[tuple[Scope, str], int] = {}  # the statements that count while a later one is looked at
 
@@ -210,11 +224,10 @@ class Reading:
         stored = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - stored
         known = {name: self._named(name, scope) for name in sorted(names)}
-        compiled = compile(ast.fix_missing_locations(ast.Expression(node)), str(self.file.path), "eval")
         try:
-            return eval(compiled, {"__builtins__": {}, **known})
-        except Exception as error:
-            raise NotRead(f"line {node.lineno}: {type(error).__name__}: {error}") from None
+            return self.allowance.value(node, known)
+        except NotRead as error:
+            raise NotRead(f"line {node.lineno}: {error}") from None
 
     def _named(self, name: str, scope: Scope) -> Any:
         if name in self.named:
@@ -228,9 +241,9 @@ class Reading:
             raise NotRead(f"{name} has a value only when the file runs{cure}")
         if name in home.imports:
             module, own = home.imports[name]
-            if module in ("string", "textwrap"):
-                return getattr(sys.modules[module], own)
-            return _elsewhere(module, own, lambda reading, node, there: reading.value(node, there))
+            if own in PURE and module in ("string", "textwrap"):
+                return PURE[own]
+            return self._elsewhere(module, own, lambda reading, node, there: reading.value(node, there))
         return self.bound(name, home, self.value)
 
     def bound(self, name: str, home: Scope, read: Callable[[ast.expr, Scope], T]) -> T:
@@ -238,6 +251,7 @@ class Reading:
         bindings = home.names[name][: self._until.get((home, name))]
         if not bindings or (len(bindings) > 1 and any(each.branches for each in bindings)):
             raise NotRead(f"{name} has a value only when the file runs" if bindings else f"{name} stands for itself")
+        self.allowance.take(STEP)
         before = self._until.get((home, name))
         self._until[home, name] = len(bindings) - 1
         try:
@@ -247,13 +261,29 @@ class Reading:
             if before is not None:
                 self._until[home, name] = before
 
+    def _elsewhere(self, module: str, name: str, read: Callable[[Reading, ast.expr, Scope], T]) -> T:
+        """Read a name of another module, which is loaded. Raises NotRead."""
+        file = getattr(sys.modules.get(module), "__file__", None) or ""
+        if not file.endswith(".py"):
+            raise NotRead(
+                f"{name} comes from {module}, which is not run: give {name}=..., or write a function of the "
+                "declaration that returns the text"
+            )
+        other = python_file(Path(file))
+        if name not in other.module.names:
+            raise NotRead(f"{name} of {module} has a value only when that runs: give it, as {name}=...")
+        reading = Reading(other, allowance=self.allowance)
+        return reading.bound(name, other.module, lambda node, there: read(reading, node, there))
+
     # Shapes
 
     def shape(self, node: ast.expr, scope: Scope) -> Traced:
         """Return the text of an expression as far as the file shows its lines, with open places for the rest."""
         try:
-            return self._shape(node, scope) or self._open(node)
-        except NotRead:
+            shape = self._shape(node, scope) or self._open(node)
+            self.allowance.take(len(shape.text))
+            return shape  # what it takes is part of reading it
+        except (NotRead, RecursionError):
             return self._open(node)
 
     def _open(self, node: ast.expr) -> Traced:
@@ -268,7 +298,9 @@ class Reading:
                 if home and name in home.names:
                     return self.bound(name, home, self.shape)
                 if home and name in home.imports:
-                    return _elsewhere(*home.imports[name], lambda reading, value, there: reading.shape(value, there))
+                    return self._elsewhere(
+                        *home.imports[name], lambda reading, value, there: reading.shape(value, there)
+                    )
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 return self.shape(left, scope) + self.shape(right, scope)
             case ast.BinOp(left=left, op=ast.Mod()):
@@ -318,21 +350,6 @@ def code_of(call: ast.Call) -> ast.expr | None:
         return call.func.value
     given = [*call.args[:1], *(each.value for each in call.keywords if each.arg in CODE)]
     return given[0] if name in MODULES and given else None
-
-
-def _elsewhere(module: str, name: str, read: Callable[[Reading, ast.expr, Scope], T]) -> T:
-    """Read a name of another module, which is loaded. Raises NotRead."""
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    if not file.endswith(".py"):
-        raise NotRead(
-            f"{name} comes from {module}, which is not run: give {name}=..., or write a function of the "
-            "declaration that returns the text"
-        )
-    other = python_file(Path(file))
-    if name not in other.module.names:
-        raise NotRead(f"{name} of {module} has a value only when that runs: give it, as {name}=...")
-    reading = Reading(other)
-    return reading.bound(name, other.module, lambda node, there: read(reading, node, there))
 
 
 def _parts(segment: str, line: int) -> Iterator[tuple[str, list[int]]]:

@@ -17,8 +17,6 @@ from warpwatch.catalogue.python_strings import (
     BRACES,
     DOLLAR,
     OPEN,
-    PERCENT,
-    NotRead,
     PythonFile,
     Reading,
     Scope,
@@ -26,6 +24,7 @@ from warpwatch.catalogue.python_strings import (
     code_of,
     python_file,
 )
+from warpwatch.catalogue.safe_values import PERCENT, NotRead, formatted, percent
 
 Mark = tuple[int, str, int]
 ENOUGH = 20  # characters that a literal must have in common with a text that is to come from it
@@ -102,8 +101,9 @@ def from_python(path: str | Path, name: str, *values: Any, **named: Any) -> Text
     folder = Path(sys._getframe(1).f_code.co_filename).resolve().parent
     try:
         return _read(python_file(_found(folder, path)), name, values, named)
-    except NotRead as error:
-        return Text(problem=f'cannot be read by from_python("{path}", "{name}"): {error}')
+    except (NotRead, RecursionError) as error:
+        why = error if isinstance(error, NotRead) else "it is nested too deeply"
+        return Text(problem=f'cannot be read by from_python("{path}", "{name}"): {why}')
 
 
 def _found(folder: Path, path: str | Path) -> Path:
@@ -210,8 +210,8 @@ def _filled(value: Any, pattern: re.Pattern[str], values: Sequence[Any], named: 
         if pattern is DOLLAR:
             return string.Template(template).substitute(named)
         if pattern is BRACES:
-            return template.format(*values, **named)
-        return str(template % (dict(named) if named else tuple(values)))
+            return formatted(template, *values, **named)
+        return str(percent(template, dict(named) if named else tuple(values)))
     except KeyError as error:
         raise NotRead(f"it has a place for {error.args[0]}, which has no value: give {error.args[0]}=...") from None
     except (IndexError, TypeError, ValueError) as error:
