@@ -131,12 +131,11 @@ def in_another_order(number: int) -> Iterator[int]:
 
 
 def accept(findings: Iterable[str]) -> None:
-    """Let kernels that are launched from now on go on where they do what is accepted, as if it were right.
+    """Let kernels that are launched from now on go on where they do what is accepted, and nothing else.
 
     ``findings``: of each its kind, its kernel and ``file:line``, with tabs between.
     """
-    known = filter(None, os.environ.get("SOFTCUDA_ACCEPT", "").split("\n"))
-    os.environ["SOFTCUDA_ACCEPT"] = "\n".join(dict.fromkeys((*known, *findings)))  # the driver reads it at each finding
+    os.environ["SOFTCUDA_ACCEPT"] = "\n".join(findings)  # which the driver reads at each finding
 
 
 def accepted() -> list[str]:

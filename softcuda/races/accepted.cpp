@@ -1,6 +1,7 @@
 // Findings that a kernel's developer accepts: SOFTCUDA_ACCEPT has a line for each, its kind, kernel and "file:line" with
 // tabs between. They end no launch, and a client asks which of them there were.
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -26,12 +27,30 @@ bool is_at(const std::string& line, const std::string& place)
     return here == place || ends_with(here, "/" + place);
 }
 
+bool is_part_of_name(char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)); }
+
+// Whether a text names a kernel, whose name stands there alone or, with its length, in that of a C++ symbol.
+bool names(const std::string& text, const std::string& kernel)
+{
+    const std::string length = std::to_string(kernel.size());
+    for (size_t at = text.find(kernel); at != std::string::npos; at = text.find(kernel, at + 1)) {
+        size_t digits = at;
+        while (digits && std::isdigit(static_cast<unsigned char>(text[digits - 1])))
+            --digits;
+        const size_t end = at + kernel.size();
+        const bool begins = !at || !is_part_of_name(text[at - 1]), ends = end == text.size() || !is_part_of_name(text[end]);
+        if ((begins && ends) || (text.find("_Z") < digits && text.compare(digits, at - digits, length) == 0))
+            return true;
+    }
+    return false;
+}
+
 bool is_of(const std::string& finding, const std::string& kind, const std::string& kernel, const std::string& place)
 {
     const std::string head = finding.substr(0, finding.find('\n'));
     const size_t in = head.rfind(" in ");
     if (head.compare(0, kind.size(), kind) || head.size() == kind.size() || head[kind.size()] != ' '
-        || in == std::string::npos || head.find(kernel, in) == std::string::npos)
+        || in == std::string::npos || !names(head.substr(in + 4), kernel))
         return false;
     for (size_t at = finding.find("\n  "); at != std::string::npos; at = finding.find("\n  ", at + 1))
         if (is_at(finding.substr(at + 3, finding.find('\n', at + 1) - at - 3), place))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -23,22 +22,16 @@ extern "C" __global__ void twice(int* x)
 FIRST, SECOND, FAR = "race\ttwice\tkernel.cu:4", "race\ttwice\tkernel.cu:7", "out of bounds\ttwice\tkernel.cu:6"
 
 
-def accept(findings: Sequence[str]) -> None:
-    """Accept these findings alone, in the worker."""
-    os.environ.pop("SOFTCUDA_ACCEPT", None)
-    softcuda.accept(findings)
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_accepted_afterwards(checked: Device) -> Iterator[None]:
     yield
-    checked.worker.call(accept, [])
+    checked.worker.call(softcuda.accept, [])
     checked.worker.call(accepted_findings)
 
 
 def said(checked: Device, *findings: str, kernel: str = KERNEL) -> tuple[str, list[str] | None]:
     """Return what is said of the kernel, and which findings were accepted."""
-    checked.worker.call(accept, findings)
+    checked.worker.call(softcuda.accept, findings)
     text = checked.said(checked.image(kernel), "twice", 64)
     return text, checked.worker.call(accepted_findings)
 
@@ -59,6 +52,8 @@ def test_what_is_accepted_is_told_and_all_else_fails(checked: Device) -> None:
     [
         "race\ttwice\tkernel.cu:5",
         "race\tother\tkernel.cu:4",
+        "race\ttwi\tkernel.cu:4",
+        "race\twice\tkernel.cu:4",
         "race\ttwice\tl.cu:4",
         "rac\ttwice\tkernel.cu:4",
         "out of bounds\ttwice\tkernel.cu:4",
@@ -68,6 +63,22 @@ def test_another_line_kernel_file_or_kind_is_not_accepted(checked: Device, other
     text, accepted = said(checked, other, kernel=KERNEL.replace("100000000", "2"))
     assert "kernel.cu:4" in text
     assert accepted == []
+
+
+@pytest.mark.parametrize(("kernel", "is_it"), [("twice", True), ("wice", False), ("twic", False), ("2", False)])
+def test_a_name_of_cpp_is_matched_whole(checked: Device, kernel: str, is_it: bool) -> None:
+    checked.worker.call(softcuda.accept, [f"race\t{kernel}\tkernel.cu:4"])
+    text = checked.said(checked.image(KERNEL.replace('extern "C" ', "").replace("100000000", "2")), "_Z5twicePi", 64)
+    assert ("kernel.cu:4" not in text) == is_it
+    assert bool(checked.worker.call(accepted_findings)) == is_it
+
+
+def test_what_was_accepted_of_one_kernel_is_not_of_the_next(checked: Device) -> None:
+    """Cases run in one process, and a variant may launch the kernel of another one that accepts more."""
+    checked.worker.call(softcuda.accept, [FIRST])
+    checked.worker.call(softcuda.accept, [])
+    text = checked.said(checked.image(KERNEL.replace("100000000", "2")), "twice", 64)
+    assert "kernel.cu:4" in text
 
 
 def test_a_read_of_what_nothing_wrote_is_accepted_too(checked: Device) -> None:

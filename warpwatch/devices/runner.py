@@ -271,8 +271,8 @@ def _prepare(
             return Prepared(Function(case.variant.name, None), machine.call(case, addresses))
     if placement.padding and not case.variant.takes_padding:
         raise BadCase(f"{case.id}: {case.variant.name} takes no padded rows: its arguments do not ask for `padding`")
-    if not is_drawn_by_run():  # what foreign code accepts of itself is not
-        machine.accept(each.key for each in accepted_of(case.build))
+    own = () if is_drawn_by_run() else accepted_of(case.build)  # what foreign code accepts of itself is not
+    machine.accept(each.key for each in own)
     functions: list[Function] = []
     launches = []
     drawn = {array.name: array.shape for array in inputs} if case.family.draw else None
