@@ -206,6 +206,9 @@ def described(value: Any, arrays: Sequence[str]) -> list[Any]:
     if value.dtype.names:
         fields = [[name, value.dtype.fields[name][1], described(value[name], arrays)] for name in value.dtype.names]
         return ["struct", value.dtype.itemsize, fields]
+    if value.ndim:  # a field that is an array, such as the sizes of a tensor: a struct of its elements
+        fields = [[f"_{i}", i * value.itemsize, described(each, arrays)] for i, each in enumerate(value.flat)]
+        return ["struct", value.nbytes, fields]
     if value.dtype.itemsize == 8 and value.dtype.kind == "u":
         which, offset = divmod(int(value) - FIRST, SPACING)
         if 0 <= which < len(arrays):

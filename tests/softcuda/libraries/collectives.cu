@@ -67,6 +67,18 @@ extern "C" __global__ void of_warps(int* out)
 }
 
 
+// What CUB 3 has (nvcc 13.0, sm_90): kernels put their own memory behind it.
+template <cub::BlockLoadAlgorithm load, cub::BlockStoreAlgorithm store, int count> constexpr bool are_sizes(int loads, int stores)
+{
+    return sizeof(typename cub::BlockLoad<float, 128, count, load>::TempStorage) == loads
+        && sizeof(typename cub::BlockStore<float, 128, count, store>::TempStorage) == stores;
+}
+static_assert(are_sizes<cub::BLOCK_LOAD_DIRECT, cub::BLOCK_STORE_VECTORIZE, 4>(1, 1));
+static_assert(are_sizes<cub::BLOCK_LOAD_WARP_TRANSPOSE, cub::BLOCK_STORE_WARP_TRANSPOSE, 4>(2048, 2064));
+static_assert(are_sizes<cub::BLOCK_LOAD_TRANSPOSE, cub::BLOCK_STORE_TRANSPOSE, 8>(4224, 4240));
+static_assert(are_sizes<cub::BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED, cub::BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED, 8>(1056, 1072));
+static_assert(alignof(typename cub::BlockLoad<char, 64, 3, cub::BLOCK_LOAD_TRANSPOSE>::TempStorage) == 16);
+
 extern "C" __global__ void loads_and_stores(int* out)
 {
     using Load = cub::BlockLoad<int, threads, 4, cub::BLOCK_LOAD_TRANSPOSE>;

@@ -22,7 +22,9 @@ template <class Value, int x, int count, BlockLoadAlgorithm algorithm = BLOCK_LO
     }
 
 public:
-    struct TempStorage { };
+    // Of the size that CUB's has, because kernels put their own memory behind it.
+    using TempStorage = softcuda_cub::Storage<softcuda_cub::exchange_bytes(
+        sizeof(Value), x * y * z, count, algorithm >= BLOCK_LOAD_TRANSPOSE, algorithm == BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED)>;
     BlockLoad() = default;
     SOFTCUDA_CUB explicit BlockLoad(TempStorage&) { }
 

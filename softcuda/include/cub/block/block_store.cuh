@@ -22,7 +22,9 @@ template <class Value, int x, int count, BlockStoreAlgorithm algorithm = BLOCK_S
     }
 
 public:
-    struct TempStorage { };
+    // Of the size that CUB's has, because kernels put their own memory behind it.
+    using TempStorage = softcuda_cub::Storage<softcuda_cub::exchange_bytes(
+        sizeof(Value), x * y * z, count, algorithm >= BLOCK_STORE_TRANSPOSE, algorithm == BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED) + (algorithm >= BLOCK_STORE_TRANSPOSE ? 16 : 0)>;
     BlockStore() = default;
     SOFTCUDA_CUB explicit BlockStore(TempStorage&) { }
 

@@ -50,6 +50,19 @@ struct NullType { };
 
 namespace softcuda_cub {
 
+// The bytes of the storage in which CUB exchanges items within a block, or within one warp after another.
+constexpr unsigned exchange_bytes(unsigned size, unsigned threads, unsigned count, bool exchanges, bool by_warps)
+{
+    const unsigned items = count * (by_warps && threads > 32 ? 32 : threads);
+    const bool is_padded = count > 4 && (count & (count - 1)) == 0;
+    return exchanges ? ((items + (is_padded ? items / 32 : 0)) * size + 15) / 16 * 16 : 0;
+}
+
+template <unsigned bytes> struct Storage {
+    alignas(16) char softcuda_bytes[bytes];
+};
+template <> struct Storage<0> { };
+
 static SOFTCUDA_CUB unsigned own_number() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
 // What lane number `rank` of a logical warp of so many lanes has; `mask` names those lanes.

@@ -359,6 +359,33 @@ template <typename T, size_t N, template <typename U> class PtrTraits = DefaultP
 using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, PtrTraits, int32_t>;
 template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, PtrTraits, int64_t>;
+
+namespace cuda {
+namespace detail {
+constexpr int MAX_TENSORINFO_DIMS = 25;
+
+template <typename T, typename IndexType>
+struct TensorInfo {
+    T* data;
+    IndexType sizes[MAX_TENSORINFO_DIMS];
+    IndexType strides[MAX_TENSORINFO_DIMS];
+    int dims;
+    __host__ __device__ bool isContiguous() const { return dims == 1 && strides[0] == 1; }
+};
+
+// The place of an element by its number; the number of dimensions is -1 where only the tensor knows it.
+template <typename T, typename IndexType, int Dims>
+struct IndexToOffset {
+    static __host__ __device__ IndexType get(IndexType linearId, const TensorInfo<T, IndexType>& info)
+    {
+        IndexType offset = 0;
+        for (int i = (Dims < 0 ? info.dims : Dims) - 1; i > 0; linearId /= info.sizes[i--])
+            offset += linearId % info.sizes[i] * info.strides[i];
+        return offset + linearId * info.strides[0];
+    }
+};
+}  // namespace detail
+}  // namespace cuda
 }  // namespace at
 
 namespace torch {
