@@ -30,7 +30,7 @@ bool is_at(const std::string& line, const std::string& place)
 bool is_part_of_name(char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)); }
 
 // Whether a text names a kernel, whose name stands there alone or, with its length, in that of a C++ symbol.
-bool names(const std::string& text, const std::string& kernel)
+bool names_kernel(const std::string& text, const std::string& kernel)
 {
     const std::string length = std::to_string(kernel.size());
     for (size_t at = text.find(kernel); at != std::string::npos; at = text.find(kernel, at + 1)) {
@@ -50,7 +50,7 @@ bool is_of(const std::string& finding, const std::string& kind, const std::strin
     const std::string head = finding.substr(0, finding.find('\n'));
     const size_t in = head.rfind(" in ");
     if (head.compare(0, kind.size(), kind) || head.size() == kind.size() || head[kind.size()] != ' '
-        || in == std::string::npos || !names(head.substr(in + 4), kernel))
+        || in == std::string::npos || !names_kernel(head.substr(in + 4), kernel))
         return false;
     for (size_t at = finding.find("\n  "); at != std::string::npos; at = finding.find("\n  ", at + 1))
         if (is_at(finding.substr(at + 3, finding.find('\n', at + 1) - at - 3), place))

@@ -80,7 +80,8 @@ class Allowance:
 
     def _text(self, value: Any, conversion: int, spec: str = "") -> str:
         """Return a value as an f-string has it."""
-        text = _format({ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(conversion, lambda each: each)(value), spec)
+        by: Mapping[int, Callable[[Any], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+        text = _format(by[conversion](value) if conversion in by else value, spec)
         self.take(len(text))
         return text
 
