@@ -74,7 +74,7 @@ public:
         set(on ? before | 1u << 24 : before);
 #endif
     }
-    ~FlushedDenormals() { set(before | (mode() & exceptions)); }
+    ~FlushedDenormals() { set((before & ~exceptions) | (mode() & exceptions)); } // those of now, and of before none
 
 private:
 #if defined(__x86_64__)
