@@ -13,6 +13,7 @@ NOT_WRITTEN = "still hold the poison"
 WRONG = "is wrong in"
 LATE = "wrong after the launches that were timed"
 ELSEWHERE = "another stream"  # also one that is waited for
+BLOCKS_RACE = "race between blocks"  # that read what another has changed
 STREAMS_RACE = "race between streams"  # reading its input at once, where nothing orders that after the write
 UNSET = "uninitialised memory"
 OUT_OF_BOUNDS = "out of bounds"
@@ -91,7 +92,7 @@ KERNELS = (
     Cheat("fewer_terms", (WRONG,)),
     Cheat("zeros", (WRONG,)),
     Cheat("copy_of_input", (WRONG,)),
-    Cheat("spoils_input", (CHANGED,)),
+    Cheat("spoils_input", (CHANGED, BLOCKS_RACE)),
     Cheat("timed_shape", (NOT_WRITTEN,)),
     Cheat("large_grid", (NOT_WRITTEN,)),
     Cheat("by_the_clock", STALE),
