@@ -209,3 +209,17 @@ def test_the_page_on_extensions_is_true(tmp_path: Path) -> None:
     for build in {case.build.id: case.build for case in tested_cases(load_project(tmp_path, "perf").families)}.values():
         if not build.variant.call:
             assert compile_build(build, GPU).path.stat().st_size > 0
+
+
+TENSOR = """\
+#include <ATen/cuda/detail/IndexUtils.cuh>
+namespace detail = at::cuda::detail;
+__global__ void gather(const detail::TensorInfo<float, int> x, float* y) {
+    y[threadIdx.x] = x.data[detail::IndexToOffset<float, int, -1>::get(threadIdx.x, x)];
+}
+static_assert(sizeof(detail::TensorInfo<float, int>) == 216, "as PyTorch lays it out");
+"""
+
+
+def test_a_tensor_that_is_passed_with_its_sizes_and_strides_compiles(file: Path) -> None:
+    assert b"_Z6gatherN2at4cuda6detail10TensorInfoIfiEEPf" in image_of(file, TENSOR).path.read_bytes()
