@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,9 +24,10 @@ from tests.project import ROOT
 from warpwatch.catalogue.project import Project
 from warpwatch.devices import isolated
 from warpwatch.devices.other_kernel import OtherKernel
-from warpwatch.revision import declared
+from warpwatch.revision import declarations, declared
 from warpwatch.revision.commit import checkout, find_commit, other_kernels_of
 from warpwatch.revision.declared import BadRevision, Reading
+from warpwatch.runs import identity
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 
@@ -335,6 +338,13 @@ def test_a_good_declaration_is_read(tree: Path) -> None:
         value for case in good()["cases"].values() for step in case["identity"]["steps"] for value in step["arguments"]
     ]
     assert any(value[0] == "struct" for value in values)
+
+
+def test_a_field_that_is_an_array_is_a_struct_of_its_elements() -> None:
+    tensor = np.zeros(1, np.dtype([("data", "u8"), ("sizes", "i4", (2, 2)), ("dims", "i4")]))[0]
+    tensor["data"], tensor["sizes"], tensor["dims"] = declarations.FIRST + declarations.SPACING + 8, [[7, 6], [5, 4]], 2
+    read = msgspec.convert(declarations.described(tensor, ["A", "B"]), identity.Structure)
+    assert read.fill({"A": 0, "B": 100}).tobytes() == np.array([108, 0, 7, 6, 5, 4, 2], "i4").tobytes()
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
