@@ -128,7 +128,8 @@ def broken(tmp_path: Path) -> Checkout:
 
 SAID = (
     "family copy, variant naive: arguments has 33 of Python's type int as number 3",
-    "family matvec: work at 1x1, float32, says bytes = 4; its arrays hold 12, and each is moved once at least",
+    "family matvec: work at 1x1, float32, says bytes = 4; its arrays hold "
+    "12 = 4 (A) + 4 (x) + 4 (y), and each is moved once at least",
 )
 
 

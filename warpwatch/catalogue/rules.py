@@ -285,7 +285,8 @@ def _work_on(family: Family, shape: Shape, dtype: str) -> Checks:
     yield work.pipe in ("", *PIPES), f"says pipe = {work.pipe!r}: give one of {', '.join(PIPES)}, or leave it out"
     moved, done = f"says bytes = {work.bytes:,}", f"says operations = {work.operations:,}"
     held = sum(array.nbytes for array in arrays if array.is_input or array.is_result)
-    yield work.bytes >= held, f"{moved}; its arrays hold {held:,}, and each is moved once at least"
+    each = " + ".join(f"{array.nbytes:,} ({array.name})" for array in arrays if array.is_input or array.is_result)
+    yield work.bytes >= held, f"{moved}; its arrays hold {held:,} = {each}, and each is moved once at least"
     yield work.bytes <= FACTOR * held, f"{moved}, over {FACTOR:,} times the {held:,} that its arrays hold"
     result = max((array.size for array in arrays if array.is_result), default=1)
     least = min((array.size for array in arrays if array.is_input), default=1)
