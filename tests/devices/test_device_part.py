@@ -7,7 +7,9 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import strangers
@@ -195,7 +197,10 @@ def test_what_others_have_is_right_on_the_device_of_the_run(worker: Worker, case
 @pytest.mark.slow
 @pytest.mark.usefixtures("_apart")
 def test_the_page_on_extensions_is_true(tmp_path: Path) -> None:
-    [declaration] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    declaration, recipe = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    told: dict[str, Any] = {"np": np}
+    exec(recipe, told)
+    assert told["accessor"](9, 4, 2, 3).tobytes() == np.array([9, 4, 2, 3, 6, 3, 1], np.int64).tobytes()
     (tmp_path / "perf").mkdir()
     (tmp_path / "perf" / "__init__.py").write_text(declaration)
     (tmp_path / "csrc").mkdir()
