@@ -40,6 +40,12 @@ def test_a_comment_that_cannot_be_read_is_a_mistake(comment: str) -> None:
         list(comments_in(f"int x;\nint y; // warpwatch: {comment}\n"))
 
 
+@pytest.mark.parametrize("sign", ["\f", "\x1c", "\x85", "\u2028"])
+def test_a_line_ends_where_it_does_for_compilers(sign: str) -> None:
+    (accept,) = comments_in(f"// page {sign} two\nint x; // warpwatch: accept race: why\n")
+    assert accept.line == 2
+
+
 def build(folder: Path, **fields: Any) -> Build:
     (folder / "two.cu").write_text(SOURCE)
     (folder / "more.h").write_text("inline int f() { return 1; } // warpwatch: accept race: of a header\n")

@@ -37,7 +37,7 @@ class Accept:
 
 def comments_in(text: str) -> Iterator[Accept]:
     """Yield what the comments of a source accept. Raises BadComment."""
-    lines = text.splitlines()
+    lines = text.split("\n")  # as compilers count them, which str.splitlines does not
     for number, line in enumerate(lines, 1):
         if comment := COMMENT.search(line):
             match = ACCEPT.fullmatch(comment[1].strip())

@@ -80,8 +80,8 @@ class Allowance:
 
     def _text(self, value: Any, conversion: int, spec: str = "") -> str:
         """Return a value as an f-string has it."""
-        by: Mapping[int, Callable[[Any], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
-        text = _format(by[conversion](value) if conversion in by else value, spec)
+        convert: Mapping[int, Callable[[Any], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+        text = _format(convert[conversion](value) if conversion in convert else value, spec)
         self.take(len(text))
         return text
 
