@@ -129,3 +129,10 @@ def test_any_other_invalid_shape_is_refused() -> None:
     kernel: Any = None
     with pytest.raises(BadCase, match="the nearest valid size is 64"):
         Check(kernel=kernel, case=None, again="")(Case(build, (50,)))
+
+
+@pytest.mark.parametrize("size", [33, 0, 2**30 + 32, 9_999_999_999])
+def test_shapes_in_place_of_declared_ones_are_timed_only_where_a_kernel_takes_them(size: int) -> None:
+    of_variant, of_family = made(valid=by_32), made()
+    for family in (of_variant, of_family):
+        assert [case.shape for case in timed_cases([family], [(64,), (size,)])] == [(64,)]

@@ -458,9 +458,7 @@ def _case_checks(case: Case) -> Checks:
         not variant.threads or min(call(variant.threads, case.given)) >= 1,
         f"block {name} is too small for {variant.name}: it would have no threads",
     )
-    bad = ", ".join(f"{name} = {size}" for name, size in case.sizes.items() if not 1 <= size <= LARGEST_SIZE)
-    yield not bad, f"{bad} is not in 1..{LARGEST_SIZE:,}"
-    yield not (problem := case.problem), str(problem)
+    yield not (problem := family.refusal(case.shape, variant)), problem
 
 
 def _configuration(variant: Variant, name: str, case_id: str) -> Configuration:

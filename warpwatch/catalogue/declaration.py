@@ -147,11 +147,14 @@ class Family:
         sizes = dict(zip(self.sizes, shape, strict=False))
         return {"shape": shape, "sizes": sizes, **sizes}
 
-    def refusal(self, shape: Shape) -> str:
-        """Say why a shape is not one of this family's; empty where it is."""
+    def refusal(self, shape: Shape, variant: Variant | None = None) -> str:
+        """Say why a shape is not one of this family's, or of a variant's; empty where it is."""
         if len(shape) != len(self.sizes):
             return f"a shape of {self.name} is {'x'.join(self.sizes)}"
-        return self.problem_of(shape) or ""
+        pairs = zip(self.sizes, shape, strict=True)
+        if bad := ", ".join(f"{name} = {size}" for name, size in pairs if not 1 <= size <= LARGEST_SIZE):
+            return f"{bad} is not in 1..{LARGEST_SIZE:,}"
+        return self.problem_of(shape, variant) or ""
 
     @functools.cached_property
     def own_type(self) -> str:

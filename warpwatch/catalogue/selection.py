@@ -27,10 +27,10 @@ def tested_cases(families: Iterable[Family]) -> list[Case]:
 
 
 def _cases_of_benchmarks(families: Iterable[Family], shapes: Sequence[Shape] = ()) -> list[Case]:
-    """List what is declared as timed, or all builds on those of the shapes that are shapes of their families."""
+    """List what is declared as timed, or all builds on those of the shapes that they take."""
     if not shapes:
         return [Case(b, shape) for b in builds(families) for shape in b.family.benchmarks_of(b.variant, b.dtype)]
-    return [Case(b, shape) for b in builds(families) for shape in shapes if not b.family.refusal(shape)]
+    return [Case(b, shape) for b in builds(families) for shape in shapes if not b.family.refusal(shape, b.variant)]
 
 
 def timed_cases(families: Iterable[Family], shapes: Sequence[Shape] = ()) -> list[Case]:
