@@ -96,6 +96,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_the_estimate_is_no_less_than_what_a_reference_takes(case: Case) -> None:
+    expected(case, random_inputs(case, 1))  # the first reference of a process imports what it needs
     tracemalloc.start()
     try:
         _result = expected(case, random_inputs(case, 1))
