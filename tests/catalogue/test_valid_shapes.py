@@ -136,3 +136,12 @@ def test_shapes_in_place_of_declared_ones_are_timed_only_where_a_kernel_takes_th
     of_variant, of_family = made(valid=by_32), made()
     for family in (of_variant, of_family):
         assert [case.shape for case in timed_cases([family], [(64,), (size,)])] == [(64,)]
+
+
+@pytest.mark.parametrize("valid", [lambda n: n // 0 == 1, lambda q: True, 5])
+def test_an_error_in_a_variants_own_function_is_a_fault_of_it_alone(valid: Any) -> None:
+    family = made(valid=valid)
+    (problem,) = problems(
+        [replace(family, variants=(replace(family.variants[0], name="sound", valid=None), *family.variants))]
+    )
+    assert (problem.variant, problem.field) == ("new", "valid")
