@@ -13,6 +13,7 @@ import warpwatch as ww
 from tests.catalogue.changed import own_family
 from warpwatch.catalogue.accepted import BadComment, comments_in
 from warpwatch.catalogue.cases import Build
+from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.validation import problems
 from warpwatch.devices.accepting import accepted_of
 
@@ -90,3 +91,10 @@ def test_a_comment_without_a_reason_is_a_mistake_of_the_declaration(tmp_path: Pa
     family = build(tmp_path).family
     (tmp_path / "two.cu").write_text("// warpwatch: accept race\n")
     assert "accept of two.cu, line 1: '// warpwatch: accept race' is not" in str(problems([family])[0])
+
+
+def test_a_comment_without_a_reason_in_a_header_names_case_file_and_line(tmp_path: Path) -> None:
+    wrong = build(tmp_path)
+    (tmp_path / "more.h").write_text("int f(); // warpwatch: accept race\n")
+    with pytest.raises(BadCase, match=r"^own-two-32-float32: .*more\.h, line 1: '// warpwatch: accept race' is not"):
+        accepted_of(wrong)

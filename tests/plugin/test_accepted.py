@@ -37,15 +37,28 @@ FILL = ww.Family(
 FOUND = "race in fill at perf/k.cu:3: any value will do"
 
 
-@pytest.mark.slow
-def test_an_accepted_finding_is_shown_and_fails_nothing(tmp_path: Path) -> None:
-    (tmp_path / "perf").mkdir()
-    (tmp_path / "perf" / "k.cu").write_text(KERNEL)
-    (tmp_path / "perf" / "__init__.py").write_text(DECLARED)
-    (tmp_path / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "perf"\n')
-    (tmp_path / "test_one.py").write_text(
+def test_a_comment_of_a_header_that_cannot_be_read_fails_its_tests_alone(tmp_path: Path) -> None:
+    repository(tmp_path)
+    (tmp_path / "perf" / "k.cu").write_text(f'#include "more.h"\n{KERNEL}')
+    (tmp_path / "perf" / "more.h").write_text("// warpwatch: accept race\n")
+    done = run_pytest(tmp_path, "--device=software")
+    assert "2 failed" in done.stdout, done.stdout + done.stderr
+    assert "perf/more.h, line 1: '// warpwatch: accept race' is not" in done.stdout
+
+
+def repository(folder: Path) -> None:
+    (folder / "perf").mkdir()
+    (folder / "perf" / "k.cu").write_text(KERNEL)
+    (folder / "perf" / "__init__.py").write_text(DECLARED)
+    (folder / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "perf"\n')
+    (folder / "test_one.py").write_text(
         "import pytest\n\n@pytest.mark.cases('tested')\ndef test_one(check):\n    check()\n"
     )
+
+
+@pytest.mark.slow
+def test_an_accepted_finding_is_shown_and_fails_nothing(tmp_path: Path) -> None:
+    repository(tmp_path)
     done = run_pytest(tmp_path, "--device=software", "--json=out.json")
     assert done.returncode == 0, done.stdout
     assert f"accepted: {FOUND} (2 tests)" in done.stdout

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpwatch.catalogue.accepted import Accept, comments_in
+from warpwatch.catalogue.accepted import Accept, BadComment, comments_in
 from warpwatch.catalogue.cases import Build
+from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.compile.builds import entries_of, named_files
 from warpwatch.devices.compile.compiler import name_from
 from warpwatch.devices.compile.ready import READY
@@ -29,7 +30,7 @@ class Accepted:
 
 @functools.cache
 def accepted_of(build: Build) -> tuple[Accepted, ...]:
-    """List what is accepted of a build's kernels. Raises BadComment."""
+    """List what is accepted of a build's kernels. Raises BadCase."""
     if build.variant.has_no_block:
         return ()
     kernels = dict.fromkeys(re.split(r"[<(]", name)[0].rpartition("::")[2].strip() for name in entries_of(build))
@@ -47,4 +48,7 @@ def _of_files(build: Build) -> Iterator[tuple[Path, Accept]]:
     if callable(build.variant.source) or build.source.suffix in READY:
         return
     for path, text in named_files(build.source, [(folder / name).resolve() for name in build.variant.include]).items():
-        yield from ((path, each) for each in comments_in(text))
+        try:
+            yield from ((path, each) for each in comments_in(text))
+        except BadComment as error:
+            raise BadCase(f"{build.id}: {name_from(build.family.root, path)}, {error}") from None
