@@ -37,6 +37,7 @@ FILL = ww.Family(
 FOUND = "race in fill at perf/k.cu:3: any value will do"
 
 
+@pytest.mark.slow
 def test_a_comment_of_a_header_that_cannot_be_read_fails_its_tests_alone(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / "perf" / "k.cu").write_text(f'#include "more.h"\n{KERNEL}')
@@ -44,6 +45,23 @@ def test_a_comment_of_a_header_that_cannot_be_read_fails_its_tests_alone(tmp_pat
     done = run_pytest(tmp_path, "--device=software")
     assert "2 failed" in done.stdout, done.stdout + done.stderr
     assert "perf/more.h, line 1: '// warpwatch: accept race' is not" in done.stdout
+
+
+@pytest.mark.slow
+def test_what_one_variant_accepts_is_a_fault_of_another_one_of_the_same_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does the environment of a run accept anything."""
+    monkeypatch.setenv("SOFTCUDA_ACCEPT", "race\tfill\tperf/k.cu:3")
+    repository(tmp_path)
+    (tmp_path / "perf" / "k.cu").write_text(KERNEL.replace("// warpwatch: accept race: any value will do", ""))
+    more = 'ww.kernel("other", source="k.cu", entry="fill", configurations=(32,), grid=1, arguments="x flag n"),'
+    own = DECLARED.replace('"out of bounds", line=5', '"race", line=3')
+    own = own.replace("    ),\n)", f"        {more}\n    ),\n)")
+    (tmp_path / "perf" / "__init__.py").write_text(own)
+    done = run_pytest(tmp_path, "--device=software", "-n0")
+    assert "2 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    assert all(f"FAILED test_one.py::test_one[fill-other-32-{n}-float32]" in done.stdout for n in (5, 9))
 
 
 def repository(folder: Path) -> None:
