@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import re
+import struct
 
 RECORD = "softcuda_kernel"  # the variable that holds a kernel's record (declarations.py)
 RED_ZONE = 128  # bytes between variables, which belong to none of them
@@ -185,6 +186,14 @@ def unset_variables(intermediate: str) -> str:
     )
 
 
+LONG_CONSTANT = re.compile(r"(?<=\tmovabsq\t\$)-?\d+")  # of a struct in one register, which may be set in part
+
+
+def _with_nans_in_halves(match: re.Match[str]) -> str:
+    words = struct.unpack("<2i", struct.pack("<Q", int(match[0]) % 2**64))
+    return str(*struct.unpack("<q", struct.pack("<2i", *(NAN if word == WORD else word for word in words))))
+
+
 def with_nans(assembly: str, intermediate: str) -> str:
     """Return the assembly with NaNs for unset variables; unchanged if a constant of the kernel could be taken for one.
 
@@ -194,6 +203,8 @@ def with_nans(assembly: str, intermediate: str) -> str:
     if OWN.search(intermediate):
         return assembly
     assembly = re.sub(rf"(?<![\w.-])(?:{'|'.join(NUMBERS)})(?![\w.])", lambda match: NUMBERS[match[0]], assembly)
+    if ".DEFERRED_INIT" in intermediate:
+        assembly = LONG_CONSTANT.sub(_with_nans_in_halves, assembly)
     assembly = re.sub(
         r"(?<=:\n)(?:\t\.byte\t-2\n){8,}",
         lambda match: "".join(f"\t.byte\t{-1 if i % 4 == 3 else -2}\n" for i in range(match[0].count("\n"))),

@@ -30,6 +30,7 @@ import instances
 import messages
 import outputs
 import ptx
+import restricted
 import slices
 import version
 from messages import BadKernel
@@ -272,6 +273,8 @@ def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Ho
         raise BadKernel(f"{place}: error: initializer not allowed for __shared__ variable: let a thread set it")
     plain = host_code.without_host_code(plain, begin, end, f"{SOFTCUDA}/", host)
     plain = declarations.with_default_constructors(plain, begin, host.constructors)
+    if checked:
+        plain = restricted.watched(plain, begin, place_of, kernels_own_path)
     return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
 
 

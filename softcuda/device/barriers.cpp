@@ -8,6 +8,8 @@
 
 namespace softcuda {
 
+bool has_undefined_lanes = false;
+
 void Turns::begin_launch(const Dim& block)
 {
     count = block.x * block.y * block.z;
@@ -246,6 +248,16 @@ unsigned long votes(const Meeting& meeting, unsigned lane)
     }
 }
 
+// What a lane reads from one that its mask does not name is undefined. Most code drops it; where it is used, it shows.
+unsigned long from_outside(const Meeting& meeting, unsigned from)
+{
+    const bool exists = running.thread / warp_size * warp_size + from < turns.count;
+    add_note(Note::cause, "shuffles  " + where(meeting.site) + ": " + who(running.thread) + " reads from lane " + std::to_string(from)
+            + ", which " + (exists ? "the mask does not name" : "the block does not have") + ": that value is undefined");
+    has_undefined_lanes = true;
+    return 0xfffefefefffefefe; // a NaN, and no index
+}
+
 unsigned long answer(const Meeting& meeting, unsigned lane, int source, int width)
 {
     const int base = int(lane) & ~(width - 1), end = base + width - 1;
@@ -264,7 +276,7 @@ unsigned long answer(const Meeting& meeting, unsigned lane, int source, int widt
             "barrier error " + in_kernel() + "\n  " + where(meeting.site) + ": " + who(running.thread)
                 + " calls a warp function that reads from lane " + std::to_string(from) + ", which " + how_it_ended(thread));
     }
-    return meeting.values[from];
+    return meeting.named >> from & 1u || !checker_is_active() ? meeting.values[from] : from_outside(meeting, unsigned(from));
 }
 
 unsigned ended_lanes(unsigned warp)

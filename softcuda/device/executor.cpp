@@ -397,6 +397,8 @@ Finding run_grid(const Launch& launch)
         end_twin(!executor.given_up);
     if (checker_is_active()) {
         judge_benign();
+        judge_restricts();
+        judge_unset();
         judge_unused_reads();
     }
     if (const char* arrays = launch.function->module->image->one_address; launch.dynamic_shared && *arrays)

@@ -187,6 +187,8 @@ void read_too_early(uintptr_t address, unsigned size, uintptr_t pc, bool of_shar
     const std::string& depends);
 void watch_benign(uintptr_t address, unsigned size); // before a write (benign.cpp)
 void judge_benign(); // when the launch has ended
+void judge_restricts(); // likewise (restricted.cpp)
+void judge_unset(); // likewise (unset.cpp)
 void close_early_reads(); // another finding comes after them
 void early_reads_at_the_end_of_a_block(bool last);
 void forget_early_reads();
@@ -218,6 +220,9 @@ bool is_accepted(const std::string& finding); // accepted.cpp; what is, is remem
 // notes.cpp: what is told beside findings. `remark`: a race that harms nothing; `cause`: what is right and rarely meant.
 enum class Note { remark, cause };
 void add_note(Note kind, const std::string& text);
+
+// barriers.cpp: whether this launch has read from lanes that a warp function's mask does not name.
+extern bool has_undefined_lanes;
 
 // slices.cpp: a line of a finding, "\n    the address depends on row (kernels/matmul/tiled.cu:15), ...", ""
 // where that is not known. `which`: "first " or "second " where it has two accesses, then without conditions.

@@ -90,14 +90,16 @@ std::string waits_of(const std::vector<WaitingBlock>& blocks)
         for (unsigned i = 0; i < block.turns.count && told.size() < most_waits_told; ++i) {
             const Thread& thread = block.turns.threads[i];
             const bool polls = std::count(block.turns.order.begin(), block.turns.order.end(), i);
-            if (!polls && thread.state != State::at_barrier)
+            if (!polls && thread.state != State::at_barrier && thread.state != State::in_warp)
                 continue;
             const std::string place = where(thread.site), key = place + std::to_string(polls ? thread.polled[0] : 0);
             if (std::count(told.begin(), told.end(), key))
                 continue;
             told.push_back(key);
             text += "\n  " + place + ": " + who(i, block_that_ran(block.ordinal))
-                + (polls ? " waits until " + name_of_place(thread.polled[0]) + " changes" : " waits at this barrier");
+                + (polls                             ? " waits until " + name_of_place(thread.polled[0]) + " changes"
+                        : thread.state == State::in_warp ? " waits in this warp function for other lanes"
+                                                         : " waits at this barrier");
         }
     return text;
 }

@@ -290,6 +290,7 @@ void checker_begin_launch(const Launch& launch, char* dynamic_shared)
     coarse_begin_launch();
     ordering_begin_launch();
     benign_begin_launch();
+    restricts_begin_launch();
     checker.active = true;
 }
 
@@ -334,6 +335,7 @@ void checker_blocks_take_turns()
     checker.guesses.clear();
     forget_flags();
     ordering_blocks_take_turns();
+    restricts_in_turns();
 }
 
 bool checker_is_active() { return checker.active; }

@@ -139,6 +139,10 @@ void benign_begin_launch();
 std::string race_in_words(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);
 uintptr_t site_of_race(const Epoch& earlier); // the instruction of the earlier access; 0 where it is forgotten
 
+// restricted.cpp: values that threads exchange through a __restrict__ pointer.
+void restricts_begin_launch();
+void restricts_in_turns(); // from here on blocks do not run one after another
+
 // Tells it as data_race does, or keeps the guess until the thread shows what it was.
 void found_race(const Epoch& earlier, bool wrote, const Access& access, const SharedRegion* region);
 

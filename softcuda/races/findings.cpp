@@ -113,7 +113,7 @@ void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bo
             distance = away, nearest = s;
     }
     if (!nearest)
-        return out_of_bounds(address, size, write, pc, "where there is no shared memory", true);
+        return out_of_bounds(address, size, write, pc, "in dynamic shared memory, of which the launch asks for 0 bytes", true);
     out_of_bounds(address, size, write, pc,
         relation(address, size, uintptr_t(nearest->address), nearest->size) + "shared " + name_symbol(nearest->name)
             + ", " + count_bytes(nearest->size), true);
@@ -153,7 +153,10 @@ std::string why_unordered(const Epoch& earlier)
         return "and the atomic operation that tells of it has no fence behind: __threadfence() must come before they are read";
     if (ordering.lacks == Lacks::scope || checker.of_block || (earlier.flags & is_atomic && earlier.flags & of_block))
         return "and an operation of a block's scope (_block, thread_scope_block) is not atomic to others";
-    return "and nothing orders the blocks";
+    return std::string("and nothing orders the blocks")
+        + (both_use_atomics(earlier.interval) ? ": atomic operations do that with a __threadfence() before, by the thread that "
+                                                "wrote, and one behind, by the thread that reads"
+                                              : "");
 }
 
 std::string race_between_blocks(const Epoch& earlier, bool wrote, const Access& access)

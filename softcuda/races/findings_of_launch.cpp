@@ -125,7 +125,11 @@ bool may_go_on(uintptr_t address, unsigned size)
     return true;
 }
 
-void findings_begin_launch() { findings = {}; }
+void findings_begin_launch()
+{
+    findings = {};
+    has_undefined_lanes = false;
+}
 
 Finding findings_of_launch()
 {

@@ -83,6 +83,8 @@ struct Releases {
     std::vector<uint32_t> block_starts;
     bool too_many = false; // to remember: then nothing between blocks is accused
     bool any = false;
+    Runs with_atomics; // blocks that have changed or read global memory atomically
+    uint64_t last_with_atomics = ~uint64_t(0);
     bool taking_turns = false; // blocks run a part at a time
 };
 Releases releases;
@@ -400,6 +402,10 @@ void ordering_next_interval()
 void release_and_acquire(uintptr_t word, Scope scope, bool releases_too, bool acquires, bool relaxed)
 {
     auto& words = scope == Scope::shared ? releases.shared_words : releases.words;
+    if (relaxed && scope != Scope::shared && releases.last_with_atomics != present_block()) {
+        releases.last_with_atomics = present_block();
+        releases.with_atomics.add(present_block(), present_block());
+    }
     if (acquires && !words.empty())
         acquire(words, word, scope, relaxed);
     if (releases_too && !releases.fences.empty())
@@ -416,6 +422,12 @@ void acquired_is_fenced(unsigned thread)
     mine.blocks.add(mine.unfenced);
     mine.blocks.add(releases.block_unfenced);
     mine.unfenced.runs.clear();
+}
+
+bool both_use_atomics(uint32_t interval)
+{
+    uint64_t block = 0;
+    return ordinal_of(interval, block) && releases.with_atomics.has(block) && releases.with_atomics.has(present_block());
 }
 
 bool released_anything() { return releases.any; }

@@ -107,6 +107,7 @@ void ordering_blocks_take_turns();
 enum class Scope { shared, block, device };
 // `relaxed`: what it acquires takes a fence behind it.
 void release_and_acquire(uintptr_t word, Scope scope, bool releases, bool acquires, bool relaxed);
+bool both_use_atomics(uint32_t interval); // the block whose interval it was, and the present one
 bool released_anything(); // some thread of this launch has
 
 } // namespace softcuda

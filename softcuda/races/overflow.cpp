@@ -30,14 +30,16 @@ std::string number(const Type& type, uintptr_t value)
     return std::to_string(int64_t(value << (64 - bits)) >> (64 - bits));
 }
 
-void overflow(const void* raw, const std::string& expression, uintptr_t pc)
+void overflow(const void* raw, const std::string& expression, uintptr_t pc, bool ends_launch = false)
 {
     if (!is_different("signed overflow", pc))
         return;
     const Type& type = *static_cast<const Data*>(raw)->type;
-    tell(launch_failed,
-        "signed overflow " + in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " computes " + expression
-            + ", which does not fit in " + type.name + ": an index needs size_t");
+    const std::string what = where(pc) + ": " + who(running.thread) + " computes " + expression + ", which does not fit in " + type.name;
+    if (has_undefined_lanes && !ends_launch) // of what such a lane gave, which may be dropped
+        add_note(Note::cause, "overflows " + what);
+    else
+        tell(launch_failed, "signed overflow " + in_kernel() + "\n  " + what + ": an index needs size_t");
 }
 
 } // namespace
@@ -45,18 +47,19 @@ void overflow(const void* raw, const std::string& expression, uintptr_t pc)
 
 using namespace softcuda;
 
-#define ON_OVERFLOW(name, sign, then) \
+#define ON_OVERFLOW(name, sign, ends) \
     extern "C" EXPORT void __ubsan_handle_##name##_overflow(const void* data, uintptr_t left, uintptr_t right) \
     { \
         const Type& type = *static_cast<const Data*>(data)->type; \
         overflow(data, number(type, left) + " " sign " " + number(type, right), \
-            reinterpret_cast<uintptr_t>(__builtin_return_address(0))); \
-        then; \
+            reinterpret_cast<uintptr_t>(__builtin_return_address(0)), ends); \
+        if (ends) \
+            end_launch(); \
     }
-ON_OVERFLOW(add, "+", )
-ON_OVERFLOW(sub, "-", )
-ON_OVERFLOW(mul, "*", )
-ON_OVERFLOW(divrem, "/", end_launch()) // the smallest number by -1, which the host cannot divide either
+ON_OVERFLOW(add, "+", false)
+ON_OVERFLOW(sub, "-", false)
+ON_OVERFLOW(mul, "*", false)
+ON_OVERFLOW(divrem, "/", true) // the smallest number by -1, which the host cannot divide either
 extern "C" EXPORT void __ubsan_handle_negate_overflow(const void* data, uintptr_t value)
 {
     overflow(data, "-(" + number(*static_cast<const Data*>(data)->type, value) + ")",

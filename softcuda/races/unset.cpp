@@ -8,14 +8,14 @@
 namespace softcuda {
 namespace {
 
-constexpr uint32_t unset_float = 0xfffefefe;
+constexpr uint32_t unset_word = 0xfffefefe; // of a float, and of each half of a double
 constexpr uint64_t unset_double = 0xfffefefefffefefe;
 
 bool is_unset(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    return bits == unset_float;
+    return bits == unset_word;
 }
 
 bool is_unset(double value)
@@ -54,6 +54,13 @@ template <class Float> void compared(Float a, Float b, const char* doing, uintpt
             + (names.empty() ? "" : ", of " + names) + ": give it one where it is declared");
 }
 
+uint32_t word_at(uintptr_t address)
+{
+    uint32_t word;
+    memcpy(&word, reinterpret_cast<const void*>(address), sizeof word);
+    return word;
+}
+
 template <class Float> Float larger(Float a, Float b)
 {
     if (a != a || b != b)
@@ -62,6 +69,26 @@ template <class Float> Float larger(Float a, Float b)
 }
 
 } // namespace
+
+// A sum keeps the digits of an unset variable, by which a wrong result is explained. Storing them is no fault: members of
+// a struct that nobody reads are stored too.
+void judge_unset()
+{
+    const std::string names = *checker.image->unset ? candidates() : "";
+    for (const uintptr_t page : names.empty() ? std::vector<uintptr_t>() : pages_touched()) {
+        const uintptr_t first = arena.first + (page << page_bits);
+        const Cell* cells = cell_of(first);
+        for (size_t i = 0; cells && i < cells_of_page; ++i) {
+            const Epoch& write = cells[i].write;
+            if (write.interval < ordering.launch_start || write.flags & is_read || write.bytes != all_written || word_at(first + 4 * i) != unset_word)
+                continue;
+            add_note(Note::cause, "unset     " + where(checker.text + write.site) + ": " + name_of_place(first + 4 * i)
+                    + " gets a value that nothing has set, of " + names + ": give it one where it is declared");
+            return;
+        }
+    }
+}
+
 } // namespace softcuda
 
 using namespace softcuda;

@@ -74,7 +74,7 @@ void stop_twin()
             waitpid(twin.others[i], nullptr, 0);
         }
         if (twin.answers[i] > 0)
-            close(twin.answers[i]);
+            ::close(twin.answers[i]);
     }
 }
 
@@ -121,7 +121,7 @@ bool begin_twin()
         twin.number = process == 0 ? i : here;
         twin.others[i] = process;
         twin.answers[i] = ends[process == 0 ? 1 : 0];
-        close(ends[process == 0 ? 0 : 1]);
+        ::close(ends[process == 0 ? 0 : 1]);
     }
     if (is_twin()) // what a kernel prints is printed once
         for (const int to : {STDOUT_FILENO, STDERR_FILENO})

@@ -4,13 +4,14 @@
 #define KERNEL(name) extern "C" __global__ void name(int* data)
 
 // The last block adds up what others have written; COUNT takes part, FENCE comes behind.
-#define LAST_BLOCK(name, COUNT, FENCE, READ) \
+#define LAST_BLOCK(name, COUNT, FENCE, READ) BLOCKS(name, __threadfence(), COUNT, FENCE, READ)
+#define BLOCKS(name, BEFORE, COUNT, FENCE, READ) \
     KERNEL(name) \
     { \
         if (threadIdx.x) \
             return; \
         data[8 + blockIdx.x] = blockIdx.x + 1; \
-        __threadfence(); \
+        BEFORE; \
         if (COUNT != int(gridDim.x) - 1) \
             return; \
         FENCE; \
@@ -40,6 +41,7 @@ LAST_BLOCK(last_block_reads_volatile, atomicAdd(data + 1, 1), , VOLATILE)
 LAST_BLOCK(last_block_acquires, OfDevice(data[1]).fetch_add(1), , AS_IT_IS)
 LAST_BLOCK(last_block_acquires_by_ptx, ptx_of_device(data + 1), , AS_IT_IS)
 LAST_BLOCK(no_fence_behind, atomicAdd(data + 1, 1), , AS_IT_IS)
+BLOCKS(no_fence_before, , atomicAdd(data + 1, 1), __threadfence(), AS_IT_IS)
 LAST_BLOCK(relaxed, OfDevice(data[1]).fetch_add(1, cuda::memory_order_relaxed), , AS_IT_IS)
 LAST_BLOCK(scope_of_a_block, atomicAdd_block(data + 1, 1), __threadfence(), AS_IT_IS)
 LAST_BLOCK(reference_of_a_block, OfBlock(data[1]).fetch_add(1), __threadfence(), AS_IT_IS)
@@ -94,6 +96,59 @@ KERNEL(compared_where_it_is_set)
             best = x, any = true;
     }
     data[8 + threadIdx.x] = any ? best : 0;
+}
+
+struct Best {
+    int at;
+    float value;
+};
+KERNEL(member_of_nothing)
+{
+    Best best;
+    best.at = 0;
+    for (int i = 0; i < 8; ++i)
+        if (data[i] > best.value)
+            best.value = data[i], best.at = i;
+    data[8 + threadIdx.x] = best.at;
+}
+
+// Threads exchange values through a pointer that is restrict, in a function and in a kernel.
+#define EXCHANGE(name, QUALIFIER) \
+    __device__ int name##_of(int* QUALIFIER row, int t) \
+    { \
+        row[t] = t; \
+        __syncthreads(); \
+        return row[31 - t]; \
+    } \
+    KERNEL(name) \
+    { \
+        __shared__ int row[32]; \
+        data[threadIdx.x] = name##_of(row, threadIdx.x); \
+    }
+EXCHANGE(exchange_behind_restrict, __restrict__)
+EXCHANGE(exchange, )
+__device__ int last_of(const int* __restrict__ row)
+{
+    __syncthreads();
+    return row[31];
+}
+KERNEL(restrict_of_what_was_written_before)
+{
+    __shared__ int row[32];
+    row[threadIdx.x] = threadIdx.x;
+    data[threadIdx.x] = last_of(row);
+}
+extern "C" __global__ void restrict_of_a_kernel(int* __restrict__ data)
+{
+    data[threadIdx.x] = threadIdx.x; // here
+    __syncthreads();
+    data[32 + threadIdx.x] = data[31 - threadIdx.x]; // here
+}
+extern "C" __global__ void restrict_of_what_is_its_own(int* __restrict__ data)
+{
+    data[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    data[threadIdx.x] += data[threadIdx.x];
 }
 
 #define COUNTED(name, RESET) \

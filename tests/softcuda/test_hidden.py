@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from tests.project import ROOT
@@ -26,6 +27,11 @@ FOUND = {
     "neighbour_by_nc": r"stale read .* through the read-only cache\n",
     "maximum_of_nothing": r"unset variable .* takes the larger of a value that nothing has set, of largest \(",
     "comparison_of_nothing": r"unset variable .* compares a value that nothing has set, of largest \(.*\.cu:\d+\): ",
+    "member_of_nothing": r"unset variable .* compares a value that nothing has set, of best \(",
+    "exchange_behind_restrict": r"broken restrict .* of shared row at byte \d+ through row, which is __restrict__\n"
+    r".* wrote them: .*: declare row without __restrict__",
+    "restrict_of_a_kernel": r"broken restrict .* of data \(argument 1\), 256 bytes at byte \d+ through data, which is",
+    "no_fence_before": r"race between blocks .*: atomic operations do that with a __threadfence\(\) before, by the",
     "count_of_nothing": r"uninitialised memory .* changes \(atomically\) 4 bytes of shared count at byte 0, "
     "which nothing sets in this block: set it first, with a barrier behind",
     "halo_that_is_used": r"uninitialised memory .* shared row at byte 0, which nothing writes in this block",
@@ -41,9 +47,13 @@ FOUND = {
 }
 RIGHT = ("last_block", "last_block_reads_volatile", "last_block_acquires", "last_block_acquires_by_ptx",
          "counters_of_blocks", "neighbour", "ldg_before_writing", "maximum", "comparison", "compared_where_it_is_set",
+         "exchange", "restrict_of_what_was_written_before", "restrict_of_what_is_its_own",
          "count", "halo_that_is_not_used", "stop_flag", "levels", "least")  # fmt: skip
+UNDEFINED = -65_794  # what is no index
 # The others run in four.
-IN_ONE_BLOCK = re.compile("neighbour|ldg|maximum|compar|count_of_n|count$|far|cleared|least_r|halo")
+IN_ONE_BLOCK = re.compile(
+    "exchange|restrict|member|neighbour|ldg|maximum|compar|count_of_n|count$|far|cleared|least_r|halo"
+)
 
 
 def answers(device: Device, entries: list[str]) -> dict[str, list[bytes | str]]:
@@ -109,12 +119,26 @@ extern "C" __global__ void negative(int* data)
     float x = data[0] - 7.5f;
     data[1] = (unsigned)x, data[2] = (unsigned)(x + 8);
 }
+extern "C" __global__ void outside(int* data)
+{
+    int product = 3;
+    if (threadIdx.x == 0)
+        product *= __shfl_down_sync(1, product, 1);
+    data[threadIdx.x] = product;
+}
+extern "C" __global__ void sum_of_nothing(float* data)
+{
+    float sum[2];
+    for (int i = 0; i < 4; ++i)
+        sum[i & 1] += data[i];
+    data[5] = sum[0];
+}
 """
 
 
-def causes_of(image: object, entry: str) -> tuple[str, ...]:
+def causes_of(image: object, entry: str, threads: int = 1) -> tuple[str, ...]:
     gpu().likely_causes()
-    calls.run_or_say(image, entry, (1, 1, 1), (1, 1), 256, 256)
+    calls.run_or_say(image, entry, (threads, 1, 1), (1, 1), 256, 256)
     return gpu().likely_causes()
 
 
@@ -127,4 +151,29 @@ def test_what_is_rarely_meant_is_told_where_a_result_is_wrong(checked: Device, s
         r"converts  .*kernel\.cu:7: thread \(0, 0\) of block \(0, 0\) makes unsigned int 0 of float -7\.5, "
         "for which it has no room, as a GPU does",
         converts,
+    )
+
+
+@pytest.mark.parametrize(("threads", "whose"), [(1, "the block does not have"), (32, "the mask does not name")])
+def test_a_lane_outside_of_the_mask_gives_what_is_seen_and_told(
+    checked: Device, software: Worker, threads: int, whose: str
+) -> None:
+    image = checked.image(CAUSES)
+    shuffles, _ = software.call(causes_of, image.path, "outside", threads)
+    assert re.fullmatch(
+        rf"shuffles  .*kernel\.cu:13: thread \(0, 0\) .* reads from lane 1, which {whose}: that value is undefined",
+        shuffles,
+    )
+    left = np.frombuffer(
+        software.call(calls.run_on_bytes, image.path, "outside", (threads, 1, 1), (1, 1), 256), np.int32
+    )
+    assert left[0] == 3 * UNDEFINED
+
+
+def test_a_result_made_of_a_variable_that_nothing_set_names_it(checked: Device, software: Worker) -> None:
+    unset, _ = software.call(causes_of, checked.image(CAUSES).path, "sum_of_nothing")
+    assert re.fullmatch(
+        r"unset     .*kernel\.cu:21: data \(argument 1\), 256 bytes at byte 20 gets a value that nothing has set, "
+        r"of sum \(.*kernel\.cu:18\): give it one where it is declared",
+        unset,
     )

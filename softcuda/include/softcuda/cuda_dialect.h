@@ -84,6 +84,9 @@ long long softcuda_clock();
 void softcuda_copy_async(void* to, const void* from, size_t size, size_t zeros);
 void softcuda_commit_copies();
 void softcuda_wait_copies(size_t later);
+void softcuda_restricts(const char* record); // of a kernel that has __restrict__ parameters: restricted.py writes it
+unsigned softcuda_enters_restrict();
+void softcuda_leaves_restrict(const char* record, unsigned entered, const void* const* pointers, unsigned count);
 void softcuda_returns(int number); // a kernel's thread, from where it is called; the number keeps calls apart
 [[noreturn]] void softcuda_trap(const char* why);
 }
@@ -169,6 +172,19 @@ template <class Referee, bool plain> struct Argument<Referee&, plain> {
     using Stored = Referee*;
     using Passed = Referee&;
     SOFTCUDA_RAW Referee& read(const char* place) { return **reinterpret_cast<const Stored*>(place); }
+};
+
+// The pointers of a function that has __restrict__ parameters, those first (restricted.py).
+template <unsigned count> struct Restricts {
+    const char* record;
+    const void* pointers[count];
+    unsigned entered;
+    template <class... Pointers>
+    __attribute__((no_sanitize("thread"))) explicit Restricts(const char* record, Pointers... pointers)
+        : record(record), pointers {pointers...}, entered(softcuda_enters_restrict())
+    {
+    }
+    __attribute__((no_sanitize("thread"))) ~Restricts() { softcuda_leaves_restrict(record, entered, pointers, count); }
 };
 
 // Where each argument lies in the packed buffer, as C lays out the members of a struct.
