@@ -136,6 +136,14 @@ RIGHT = {
     "a kernel writes the buffer itself": "buffer = pinned(mapped=True); upload(p, buffer, a)\n"
     "write(a, address_of(buffer)); upload(q, buffer, a); a.synchronize()",
 }
+# Wrong, and not seen.
+NOT_SEEN = {
+    "a result read before its copy was waited for": "buffer = pinned(); write(a, p); download(buffer, p, a)\n"
+    "buffer[7]; a.synchronize()",
+    "a buffer changed and restored under a copy": "buffer = pinned(); upload(p, buffer, a); before = buffer[7]\n"
+    "buffer[7] = 5; buffer[7] = before; a.synchronize()",
+    "a non-blocking stream behind a plain copy of ordinary memory": "upload(p, ones()); copy(b, q, p)",
+}
 # What is not told as a race of two operations of streams.
 OTHERS = {
     "memory copied after another stream frees it": "use after free",
@@ -174,7 +182,7 @@ def run_cases(cases: Iterable[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def found() -> dict[str, str]:
     """Return the message of every case."""
-    cases = WRONG | RIGHT
+    cases = WRONG | RIGHT | NOT_SEEN
     return dict(zip(cases, run_cases(cases.values()), strict=True))
 
 
@@ -191,6 +199,11 @@ def test_a_missing_order_is_found(found: dict[str, str], case: str) -> None:
 
 @pytest.mark.parametrize("case", RIGHT)
 def test_an_order_that_is_there_is_seen(found: dict[str, str], case: str) -> None:
+    assert found[case] == ""
+
+
+@pytest.mark.parametrize("case", NOT_SEEN)
+def test_what_is_not_seen_between_streams(found: dict[str, str], case: str) -> None:
     assert found[case] == ""
 
 
