@@ -19,8 +19,17 @@ from warpwatch.catalogue.names import BadCase, pick, size_name
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds, timed_cases
 from warpwatch.catalogue.validation import problems
-from warpwatch.cli.options import BadArgument, add_device, add_keywords, completed, family_names, progress, selector
-from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals
+from warpwatch.cli.options import (
+    INTERRUPTED,
+    BadArgument,
+    add_device,
+    add_keywords,
+    completed,
+    family_names,
+    progress,
+    selector,
+)
+from warpwatch.cli.programs import Program, ended_by_signals
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.report.entries import Results
