@@ -36,6 +36,7 @@ from warpwatch.devices.gpus import asked
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, Limits
 from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, in_order, pack, poison_of
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.transfer import stage
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
@@ -46,6 +47,7 @@ OCCUPY = Path(__file__).with_name("occupy.cu")
 ASKED_BYTES = 2**24  # of an allocation, for which it is asked first what is free: that takes longer than a small one
 CLIENTS = ("pycuda", "cuda")  # packages whose import loads the driver, or may
 ONE = Launch((1, 1, 1), (1, 1, 1))
+BUILDING = 4.0  # of the time that a reference may take: a busy machine builds the software device for minutes
 SHARED = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 # Properties of the software device that differ from a GPU's.
 SOFTWARE: dict[str, Any] = {
@@ -770,6 +772,7 @@ def _activate(launch_timeout: float, schedule_seed: int | None, missing: str) ->
     # line where the kernel hangs. Its fresh memory is poison.
     limit = max(launch_timeout / 2, launch_timeout - 1)
     try:
-        return softcuda.activate(launch_seconds=limit, seed=schedule_seed, fill=poison_of(4))
+        with stage("the software device, which g++ builds once", BUILDING):
+            return softcuda.activate(launch_seconds=limit, seed=schedule_seed, fill=poison_of(4))
     except (softcuda.BuildError, OSError, ImportError) as error:
         raise DeviceError(f"the software device cannot be built: {error}") from None
