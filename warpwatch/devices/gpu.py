@@ -36,7 +36,7 @@ from warpwatch.devices.gpus import asked
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, Limits
 from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, in_order, pack, poison_of
 from warpwatch.devices.mismatch import WrongResult
-from warpwatch.devices.transfer import stage
+from warpwatch.devices.transfer import BUILD, stage
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
@@ -772,7 +772,7 @@ def _activate(launch_timeout: float, schedule_seed: int | None, missing: str) ->
     # line where the kernel hangs. Its fresh memory is poison.
     limit = max(launch_timeout / 2, launch_timeout - 1)
     try:
-        with stage("the software device, which g++ builds once", BUILDING):
+        with stage(BUILD, BUILDING):
             return softcuda.activate(launch_seconds=limit, seed=schedule_seed, fill=poison_of(4))
     except (softcuda.BuildError, OSError, ImportError) as error:
         raise DeviceError(f"the software device cannot be built: {error}") from None
