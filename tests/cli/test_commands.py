@@ -21,7 +21,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.names import BadCase, unknown_word
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.main import COMMANDS, WITHOUT_PROJECT, main
-from warpwatch.cli.options import selector
+from warpwatch.cli.options import INTERRUPTED, selector
 from warpwatch.runs.files import run_files
 
 BASELINE = ROOT / "bench" / "baselines" / "nvidia-h200"
@@ -122,6 +122,16 @@ def test_without_a_command_it_helps(
     printed = capsys.readouterr().out
     assert f"    {listed}" in printed
     assert "``" not in printed
+
+
+def test_ctrl_c_ends_a_command_in_a_word(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(**given: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["warpwatch", "thin", "."])
+    monkeypatch.setattr(importlib.import_module("warpwatch.cli.thin"), "run", interrupt)
+    assert main() == INTERRUPTED
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_a_misspelt_word_of_an_expression_is_answered_by_the_nearest_part_of_an_id() -> None:

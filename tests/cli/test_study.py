@@ -52,6 +52,10 @@ def test_a_file_is_not_replaced_and_a_run_without_the_family_is_refused(tmp_path
         study("copy", "--from", str(path), "--to", str(tmp_path / "taken"))
     with pytest.raises(BadRun, match=r": no such case of matvec was timed; it has cases of copy$"):
         study("matvec", "--from", str(path), "--to", str(tmp_path / "study"))
+    with pytest.raises(BadRun, match=r"^-k 'nothing': no case of copy in these runs has these words$"):
+        study("copy", "-k", "nothing", "--from", str(path), "--to", str(tmp_path / "study"))
+    with pytest.raises(BadArgument, match=r"^--sizes=64: chooses what is measured, and --from measures nothing"):
+        study("copy", "--sizes", "64", "--from", str(path), "--to", str(tmp_path / "study"))
     assert not (tmp_path / "study").exists()
     assert (tmp_path / "taken").read_text() == "mine"
 

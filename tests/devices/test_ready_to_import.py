@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,11 @@ import pytest
 import softcuda
 from tests.project import ROOT
 from tests.stranger import run_pytest
-from warpwatch.devices import gpu
+from warpwatch.devices import gpu, transfer
 from warpwatch.devices.compile.compiler import nvcc
 from warpwatch.devices.gpu import NoDevice, Settings, open_device, ready_to_import
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.worker import CALL_SECONDS
 
 SOFTLY = Settings(kind="software")
 
@@ -147,3 +149,15 @@ def test_a_declaration_may_import_modules_of_pycudas_users(tmp_path: Path, conft
     )
     done = run_pytest(tmp_path, "-q", "--device=software", "test_it.py")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_build_of_the_software_device_is_a_stage_that_a_parent_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = Pipe()
+    monkeypatch.setattr(transfer, "_parents", [theirs])
+    monkeypatch.setattr(softcuda, "activate", lambda **given: Path())
+    assert gpu._activate(10, None, "") == Path()
+    assert ours.poll()
+    (_, text, share), _ = transfer.receive(ours)
+    assert text == "the software device, which g++ builds once"
+    assert share * Settings().reference_timeout > CALL_SECONDS
+    assert transfer.receive(ours)[0][1] == ""

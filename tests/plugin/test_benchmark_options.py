@@ -90,6 +90,15 @@ def test_a_size_that_a_slow_device_can_time_is_named() -> None:
     assert too_large(one, "slow", 5e6) == f"{large}: 262144 would do, or time it on a GPU"
     picky = replace(one, fits=lambda n: "n is refused" if n == 2**18 else None)
     assert too_large(picky, "slow", 5e6) == f"{large}: time it on a GPU"
+    small = replace(copy, benchmarks=((4096,),))
+    assert too_large(small, "slow", 5e6, ((2**20,),)) == f"{large}: 262144 would do, or time it on a GPU"
+
+
+def test_sizes_that_no_family_takes_are_named(tmp_path: Path) -> None:
+    declare(tmp_path)
+    (tmp_path / "bench.py").write_text("import pytest\n@pytest.mark.cases('timed')\ndef test_t(measure): measure()\n")
+    done = run_pytest(tmp_path, "bench.py", "--device=none", "--co", "-q", "--sizes=64x64,4294967295")
+    assert "marked cases: --sizes=64x64: a shape of copy is n; --sizes=4294967295: n = 4294967295 is" in done.stdout
 
 
 @pytest.mark.slow

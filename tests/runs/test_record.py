@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.project import EARLIER, ROOT
+from tests.project import EARLIER, PROJECT, ROOT
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.runs.faults import Fault, Place
 from warpwatch.runs.files import compact_json, run_files
 from warpwatch.runs.record import (
@@ -74,6 +76,16 @@ def test_what_is_recorded_is_read_as_it_was(tmp_path: Path) -> None:
     assert asdict(record.decisions["a"]) == asdict(DECISION)
     assert math.isnan(record.decisions["b"].ratio)
     assert (list(record.tests), list(record.notes), record.exit_status) == ([test], ["note"], 1)
+
+
+def test_a_file_of_any_name_is_recorded(tmp_path: Path) -> None:
+    case = timed_cases(PROJECT.families)[0]
+    for name in ("line\nbreak", "not \udcff UTF-8", "a  b"):
+        family = replace(case.family, arrays=FunctionType(compile("0", f"{ROOT}/{name}", "exec"), {}))
+        place = Place.of_declaration(replace(case, build=replace(case.build, family=family)))
+        test = TestRecord(id="x", outcome=Outcome.FAILED, faults=(Fault(kind="race", place=place),))
+        assert read_run(written(tmp_path, tests=[test])).tests[0].faults[0].place == place
+    assert place.file == f"{ROOT}/a  b"
 
 
 def test_verdicts_of_runs_that_recorded_no_decisions_are_read() -> None:

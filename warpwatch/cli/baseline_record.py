@@ -17,8 +17,8 @@ from pathlib import Path
 
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.baseline_promote import promote
-from warpwatch.cli.options import add_recording, selector
-from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals
+from warpwatch.cli.options import INTERRUPTED, add_recording, selector
+from warpwatch.cli.programs import Program, ended_by_signals
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import why_no_gpu
 from warpwatch.report.tables import spreads

@@ -17,7 +17,7 @@ import argcomplete
 from warpwatch import __version__
 from warpwatch.catalogue.names import BadCase, suggestion
 from warpwatch.catalogue.project import BadProject, find_project
-from warpwatch.cli.options import BadArgument
+from warpwatch.cli.options import INTERRUPTED, BadArgument
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.gpu import NoDevice, Settings, ready_to_import
 from warpwatch.devices.machine import DeviceError
@@ -134,6 +134,9 @@ def main() -> int:
         return _run(name, arguments)
     except BrokenPipeError:  # run_command handles it
         raise
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
     except ImportError as error:
         print(f"error: {error}; {_cure_of(error)}", file=sys.stderr)
     except REFUSED as error:
@@ -152,7 +155,6 @@ def _run(name: str, arguments: dict[str, Any]) -> int:
 def _documented(name: str, arguments: dict[str, Any]) -> int:
     """Run a subcommand that writes its document, in whatever way it ends."""
     from warpwatch.cli.json_file import JsonFile  # noqa: PLC0415  # what others need not wait for
-    from warpwatch.cli.programs import INTERRUPTED  # noqa: PLC0415
 
     json = arguments["json"] = JsonFile(arguments["json"], sys.argv[1:])
     with json.begin():

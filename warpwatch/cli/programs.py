@@ -17,7 +17,6 @@ from warpwatch.catalogue.leaving import Ended
 from warpwatch.devices.foreign_text import plain
 from warpwatch.runs.record import BadRun, RunRecord, read_run
 
-INTERRUPTED = 130  # the exit status of what Ctrl-C ends
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # a program in a process group of its own would outlive these
 SECONDS_TO_END = 2.0  # pytest ends its compilers and its worker process, which are groups of their own
 

@@ -19,8 +19,17 @@ from warpwatch.catalogue.names import BadCase, pick, size_name
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import builds, timed_cases
 from warpwatch.catalogue.validation import problems
-from warpwatch.cli.options import BadArgument, add_device, add_keywords, completed, family_names, progress, selector
-from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals
+from warpwatch.cli.options import (
+    INTERRUPTED,
+    BadArgument,
+    add_device,
+    add_keywords,
+    completed,
+    family_names,
+    progress,
+    selector,
+)
+from warpwatch.cli.programs import Program, ended_by_signals
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.report.entries import Results
@@ -69,7 +78,8 @@ def run(
     """
     import matplotlib  # noqa: F401, PLC0415  # an extra, whose lack is said before anything is measured
 
-    chosen, matches, folder = _chosen(project, family, sizes), selector(keywords), folder or Path(f"study-{family}")
+    chosen, matches = _chosen(project, family, sizes, runs), selector(keywords)
+    folder = folder or Path(f"study-{family}")
     if folder.exists() and not folder.is_dir():
         raise BadArgument(f"--to {folder}: is a file: name a folder")
     records, status = [read_run(path) for path in chosen_files(runs)], 0
@@ -81,8 +91,7 @@ def run(
         records = [record]
     results = Results(families=project.families, runs=[_without_others(each, family, matches) for each in records])
     if not results.by_type(family):
-        known = ", ".join(dict.fromkeys(name.partition("-")[0] for name in records[-1].cases)) or "no family"
-        raise BadRun(f"{records[-1].path}: no such case of {family} was timed; it has cases of {known}")
+        raise BadRun(_nothing(records, family, keywords))
     write(files_of(results, family, progress("drawing")), folder)
     print(f"{folder}: study.md, study.tex, and their tables and pictures as files of their own")
     if note := results.today.gpu.note:
@@ -94,8 +103,11 @@ def run(
     return status
 
 
-def _chosen(project: Project, name: str, sizes: Sequence[Shape]) -> Family:
-    """Return the family of that name, which can be studied on these sizes. Raises BadCase."""
+def _chosen(project: Project, name: str, sizes: Sequence[Shape], runs: Sequence[Path]) -> Family:
+    """Return the family of that name, which can be studied on these sizes. Raises BadCase or BadArgument."""
+    if runs and sizes:
+        given = ",".join(map(size_name, sizes))
+        raise BadArgument(f"--sizes={given}: chooses what is measured, and --from measures nothing: leave one out")
     family = pick(name, {each.name: each for each in project.families}, "family")
     if not builds([family]):
         raise BadCase("\n".join(str(each) for each in problems(project.families) if each.family == name))
@@ -103,6 +115,14 @@ def _chosen(project: Project, name: str, sizes: Sequence[Shape]) -> Family:
         if why := family.refusal(shape):
             raise BadCase(f"--sizes={size_name(shape)}: {why}")
     return family
+
+
+def _nothing(records: Sequence[RunRecord], family: str, keywords: str) -> str:
+    """Say why runs have nothing of a family: its cases do not match, or there are none."""
+    if any(name.startswith(f"{family}-") for record in records for name in record.cases):
+        return f"-k {keywords!r}: no case of {family} in these runs has these words"
+    known = ", ".join(dict.fromkeys(name.partition("-")[0] for name in records[-1].cases)) or "no family"
+    return f"{records[-1].path}: no such case of {family} was timed; it has cases of {known}"
 
 
 def _without_others(record: RunRecord, family: str, matches: Callable[[str], bool]) -> RunRecord:

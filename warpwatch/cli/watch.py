@@ -24,8 +24,8 @@ import msgspec
 
 from warpwatch.catalogue.project import find_setting
 from warpwatch.cli.json_file import JsonFile, add_json
-from warpwatch.cli.options import add_device, add_keywords, few, selector
-from warpwatch.cli.programs import INTERRUPTED, Program, ended_by_signals, pytest_words, record_of
+from warpwatch.cli.options import INTERRUPTED, add_device, add_keywords, few, selector
+from warpwatch.cli.programs import Program, ended_by_signals, pytest_words, record_of
 from warpwatch.cli.watch_files import Answer, folders_of
 from warpwatch.report import tables
 from warpwatch.revision.commit import files_unlike_head

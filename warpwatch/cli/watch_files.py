@@ -26,8 +26,7 @@ from warpwatch.catalogue.setting import TABLE
 from warpwatch.catalogue.texts import Text
 from warpwatch.catalogue.validation import problems
 from warpwatch.catalogue.variants import Configuration, Variant
-from warpwatch.cli.options import selector
-from warpwatch.cli.programs import INTERRUPTED
+from warpwatch.cli.options import INTERRUPTED, selector
 from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import named_files
 from warpwatch.devices.compile.compiler import CompileError, files_of

@@ -24,7 +24,7 @@ from warpwatch.devices.foreign_text import Printed
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.isolated import FIND_ENGINE, packages
 from warpwatch.devices.machine import LATE, DeviceError
-from warpwatch.devices.transfer import PATIENCE, Stage, receive, send
+from warpwatch.devices.transfer import BUILD, PATIENCE, Stage, receive, send
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.
 BOOT = """
@@ -127,7 +127,7 @@ class Child:
         except subprocess.TimeoutExpired:  # it closed the connection and still runs
             code = -signal.SIGKILL
         reason = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        if stage := self._oldest:
+        if (stage := self._oldest) and stage.text != BUILD:
             return f"{stage.text} ended the process in which it ran ({reason}): let it return its results, or raise"
         return f"the process in which kernels run died: {reason}"
 

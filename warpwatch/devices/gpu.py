@@ -26,16 +26,17 @@ from warpwatch.catalogue import named_arguments
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.calls import CallError, DeviceArray
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.launches import Capability, Launch
+from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import driver_calls, outside
 from warpwatch.devices.arguments import read_parameters
 from warpwatch.devices.compile import symbols
-from warpwatch.devices.compile.compiler import NoCompiler, Target, compile_file, read_image
+from warpwatch.devices.compile.compiler import NoCompiler, compile_file, read_image
 from warpwatch.devices.compile.symbols import demangled, missing_entry
 from warpwatch.devices.gpus import asked
-from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, Limits
+from warpwatch.devices.info import read_info
 from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, in_order, pack, poison_of
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.transfer import BUILD, stage
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
@@ -46,17 +47,7 @@ OCCUPY = Path(__file__).with_name("occupy.cu")
 ASKED_BYTES = 2**24  # of an allocation, for which it is asked first what is free: that takes longer than a small one
 CLIENTS = ("pycuda", "cuda")  # packages whose import loads the driver, or may
 ONE = Launch((1, 1, 1), (1, 1, 1))
-SHARED = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-# Properties of the software device that differ from a GPU's.
-SOFTWARE: dict[str, Any] = {
-    "largest_launch_cost": 2e7,  # about 0.05 s (Case.launch_cost)
-    "has_gpu_clock": False,
-    "runs_machine_code": False,
-    "finds_faults": True,
-    "launches": SOFTWARE_LAUNCHES,
-    "cheap_launch_cost": 2e5,  # about 3 ms with all checks
-    "note": "a device made of software: its times are the host's and no GPU's",
-}
+BUILDING = 4.0  # of the time that a reference may take: a busy machine builds the software device for minutes
 
 
 class NoDevice(Exception):
@@ -100,7 +91,7 @@ class Device:
         # The software device ends kernels itself: by processor time, and on a busy machine after ten times the limit.
         self._patience = launch_timeout * (11 if compiler else 1)
         self._lost = False
-        self.info = _describe(driver, self._device, ordinal, compiler)
+        self.info = read_info(driver, self._device, ordinal, compiler)
         self.finds_faults = self.info.finds_faults
         self._stream = driver.Stream(1)  # CU_STREAM_NON_BLOCKING
         self._start, self._stop = driver.Event(), driver.Event()
@@ -574,39 +565,6 @@ class Device:
         return [int(address), *([again.variable(name)] if again else [])], size
 
 
-def _describe(driver: Any, device: Any, ordinal: int, compiler: Path | None) -> DeviceInfo:
-    """Return the properties of a device of PyCUDA. ``compiler``: given where the driver is the software device's."""
-
-    def attribute(name: str) -> int:
-        return int(device.get_attribute(getattr(driver.device_attribute, name)))
-
-    version, capability = driver.get_driver_version(), Capability(*device.compute_capability())
-    block, grid = ([attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ"] for name in ("BLOCK", "GRID"))
-    return DeviceInfo(
-        name=device.name(),
-        ordinal=ordinal,
-        pci_bus_id=device.pci_bus_id(),
-        capability=capability,
-        driver=f"{version // 1000}.{version % 1000 // 10}",
-        multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
-        memory_bytes=int(device.total_memory()),
-        l2_bytes=attribute("L2_CACHE_SIZE"),
-        clock_hz=attribute("CLOCK_RATE") * 1e3,
-        # Memory transfers twice in a clock; the clock is in kHz, the width in bits.
-        peak_bytes_per_second=2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8,
-        limits=Limits(
-            threads=attribute("MAX_THREADS_PER_BLOCK"),
-            block=(block[0], block[1], block[2]),
-            grid=(grid[0], grid[1], grid[2]),
-            shared_bytes=max(map(attribute, SHARED)),
-        ),
-        target=Target(capability.arch, str(compiler), ("--checks",)) if compiler else Target(capability.arch),
-        timing_target=Target(capability.arch, str(compiler)) if compiler else Target(capability.arch),
-        count=driver.Device.count(),
-        **(SOFTWARE if compiler else {}),
-    )
-
-
 @functools.cache
 def source_module_class() -> Any:
     """Return PyCUDA's SourceModule with another compile step: it takes machine code that our cache holds already.
@@ -770,6 +728,7 @@ def _activate(launch_timeout: float, schedule_seed: int | None, missing: str) ->
     # line where the kernel hangs. Its fresh memory is poison.
     limit = max(launch_timeout / 2, launch_timeout - 1)
     try:
-        return softcuda.activate(launch_seconds=limit, seed=schedule_seed, fill=poison_of(4))
+        with stage(BUILD, BUILDING):
+            return softcuda.activate(launch_seconds=limit, seed=schedule_seed, fill=poison_of(4))
     except (softcuda.BuildError, OSError, ImportError) as error:
         raise DeviceError(f"the software device cannot be built: {error}") from None

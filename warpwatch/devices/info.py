@@ -6,6 +6,8 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,17 @@ SOFTWARE_LAUNCHES = 3
 CLUSTER_BLOCKS = 8  # which every device with clusters takes
 MACHINE_CODE = (".cubin", ".ptx", ".fatbin")
 OF_SOFTWARE = Capability(9, 0)  # what softcuda/device/driver.cpp says that it is
+SHARED = ("MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+# Properties of the software device that differ from a GPU's.
+SOFTWARE: dict[str, Any] = {
+    "largest_launch_cost": 2e7,  # about 0.05 s (Case.launch_cost)
+    "has_gpu_clock": False,
+    "runs_machine_code": False,
+    "finds_faults": True,
+    "launches": SOFTWARE_LAUNCHES,
+    "cheap_launch_cost": 2e5,  # about 3 ms with all checks
+    "note": "a device made of software: its times are the host's and no GPU's",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,3 +149,36 @@ def call_problem(variant: Variant, device: DeviceInfo) -> str:
     if clusters and not device.runs_machine_code:
         return f"needs a GPU of compute capability 9.0 or newer: {device.name} has no thread block clusters"
     return variant.missing
+
+
+def read_info(driver: Any, device: Any, ordinal: int, compiler: Path | None) -> DeviceInfo:
+    """Return the properties of a device of PyCUDA, by its driver. ``compiler``: the software device's."""
+
+    def attribute(name: str) -> int:
+        return int(device.get_attribute(getattr(driver.device_attribute, name)))
+
+    version, capability = driver.get_driver_version(), Capability(*device.compute_capability())
+    block, grid = ([attribute(f"MAX_{name}_DIM_{axis}") for axis in "XYZ"] for name in ("BLOCK", "GRID"))
+    return DeviceInfo(
+        name=device.name(),
+        ordinal=ordinal,
+        pci_bus_id=device.pci_bus_id(),
+        capability=capability,
+        driver=f"{version // 1000}.{version % 1000 // 10}",
+        multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
+        memory_bytes=int(device.total_memory()),
+        l2_bytes=attribute("L2_CACHE_SIZE"),
+        clock_hz=attribute("CLOCK_RATE") * 1e3,
+        # Memory transfers twice in a clock; the clock is in kHz, the width in bits.
+        peak_bytes_per_second=2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8,
+        limits=Limits(
+            threads=attribute("MAX_THREADS_PER_BLOCK"),
+            block=(block[0], block[1], block[2]),
+            grid=(grid[0], grid[1], grid[2]),
+            shared_bytes=max(map(attribute, SHARED)),
+        ),
+        target=Target(capability.arch, str(compiler), ("--checks",)) if compiler else Target(capability.arch),
+        timing_target=Target(capability.arch, str(compiler)) if compiler else Target(capability.arch),
+        count=driver.Device.count(),
+        **(SOFTWARE if compiler else {}),
+    )

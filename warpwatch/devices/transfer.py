@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
+BUILD = "the software device, which g++ builds once"  # a stage that is no Python of the declaration
 PATIENCE = 2.0  # seconds after which a stage is named
 _parents: list[Connection] = []  # where the stages of this process are named
 _sending = threading.Lock()

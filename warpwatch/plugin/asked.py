@@ -357,7 +357,11 @@ class Run:
             raise pytest.UsageError(_worded(self.config, error)) from None
         wanted = [kernel for name, kernel in others.items() if name in self.selected]
         if not wanted:
-            self.asked.nothing = f"none of the {len(self.selected)} selected cases is in {revision}"
+            none = f"none of the {len(self.selected)} selected cases is in {revision}"
+            self.asked.nothing = none if self.cases else "mistakes in declarations leave no case of this revision"
+            if value_of(self.config, "sizes"):
+                sizes = spelled(self.config, "sizes")
+                self.asked.advice.append(f"{sizes} names shapes that {revision} does not time: leave it out")
         compiling = functools.partial(progress, f"compiling kernels of {revision}")
         apart = OtherProcess(other.tree, self.project.module, self.worker.settings)
         self.config.add_cleanup(apart.stop)

@@ -18,10 +18,11 @@ from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.corners import CORNER_BUILDS, CORNER_CASES
 from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.names import size_name
 from warpwatch.catalogue.selection import builds, tested_cases, timed_cases
 from warpwatch.catalogue.validation import Problem, problems
 from warpwatch.plugin.device import PROJECT
-from warpwatch.plugin.options import value_of
+from warpwatch.plugin.options import spelled, value_of
 from warpwatch.timing.measurement import read
 
 PARAMETER = "warpwatch_parameter"  # the fixture that all others depend on which need a case or a build
@@ -99,8 +100,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             except (TypeError, ValueError) as error:
                 _refuse(metafunc, kind, str(error))
             if not values and not problems(config.stash[PROJECT].families):
-                _refuse(metafunc, kind, "stands for nothing here, so that nothing would be tested: leave the test out")
+                nothing = "stands for nothing here, so that nothing would be tested: leave the test out"
+                _refuse(metafunc, kind, _refusal_of_sizes(config) or nothing)
             metafunc.parametrize(PARAMETER, values, ids=[value.id for value in values], indirect=True)
+
+
+def _refusal_of_sizes(config: pytest.Config) -> str:
+    """Say why no family can be timed on the shapes of --sizes; empty without that option."""
+    families, option = config.stash[PROJECT].families, spelled(config, "sizes")
+    refused = ((shape, family.refusal(shape)) for shape in value_of(config, "sizes") for family in families)
+    return "; ".join(dict.fromkeys(f"{option}={size_name(shape)}: {why}" for shape, why in refused if why))
 
 
 def _refuse(metafunc: pytest.Metafunc, kind: str, why: str) -> None:

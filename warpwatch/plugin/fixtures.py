@@ -321,17 +321,19 @@ def warpwatch_parameter(request: pytest.FixtureRequest) -> Case | Build:
     if isinstance(parameter, Case) and is_timed(request.node) and not parameter.variant.on_host:
         device: DeviceInfo = request.getfixturevalue("warpwatch_device")
         if parameter.launch_cost > device.largest_launch_cost:
-            pytest.skip(too_large(parameter.family, device.name, device.largest_launch_cost))
+            sizes = value_of(request.config, "sizes")
+            pytest.skip(too_large(parameter.family, device.name, device.largest_launch_cost, sizes))
     return parameter
 
 
 @functools.cache
-def too_large(family: Family, device: str, most: float) -> str:
+def too_large(family: Family, device: str, most: float, sizes: tuple[Shape, ...] = ()) -> str:
     """Say which sizes of a family's benchmarks are too large for a slow device, and which would do.
 
-    ``device``: its name. ``most``: the largest Case.launch_cost that a benchmark runs there.
+    ``device``: its name. ``most``: the largest Case.launch_cost that a benchmark runs there. ``sizes``: those of
+    --sizes, in place of the declared ones.
     """
-    timed = [case for case in timed_cases((family,)) if not case.variant.on_host and not case.variant.call]
+    timed = [case for case in timed_cases((family,), sizes) if not case.variant.on_host and not case.variant.call]
     timed_builds = {case.build for case in timed}
 
     def fits(shape: Shape) -> bool:
@@ -346,8 +348,8 @@ def too_large(family: Family, device: str, most: float) -> str:
     is_valid = fits(shape) and not family.problem_of(shape)
     verb, pronoun = ("are", "them") if len(large) > 1 else ("is", "it")
     cure = f"{size_name(shape)} would do, or time {pronoun} on a GPU" if is_valid else f"time {pronoun} on a GPU"
-    sizes = f"{family.name}: {' x '.join(family.sizes)} = {named}{more}"
-    return f"{sizes} {verb} too large for {device}, which would take seconds for a launch: {cure}"
+    subject = f"{family.name}: {' x '.join(family.sizes)} = {named}{more}"
+    return f"{subject} {verb} too large for {device}, which would take seconds for a launch: {cure}"
 
 
 @pytest.fixture

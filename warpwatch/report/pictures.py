@@ -22,6 +22,7 @@ STYLE: Any = {
 }
 MARKERS = "osD^vP*X<>phdH8"
 FEW = 300  # times the least value, up to which an axis has numbers between powers of ten
+SIZES = "size, from little work to much"  # of an axis
 NO_DATE: Mapping[str, Mapping[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 Lines = Mapping[str, Mapping[str, float]]  # by name, a value for each place along x
 
@@ -152,7 +153,7 @@ def over_size(results: Results, cases: Sequence[Entry]) -> Picture:
         key="time-over-size",
         title=_titled(cases, "time over size"),
         caption=f"Median time of each variant with its fastest block; lower is better. {of_roof}.",
-        x="size, from little work to much",
+        x=SIZES,
         y="time, µs",
         places=_by_work(cases),
         lines=lines,
@@ -182,56 +183,56 @@ def by_block(cases: Sequence[Entry]) -> Picture:
 
 
 def growth(cases: Sequence[Entry]) -> Picture:
-    found = growths(cases)
-    lines = _lines((e for e in cases if e.id in found), {name: time / work for name, (time, work) in found.items()})
-    places = [shape for shape in _by_work(cases) if any(shape in line for line in lines.values())]
-    return Picture(
+    return _of_sizes(
+        cases,
+        {name: time / work for name, (time, work) in growths(cases).items()},
         key="growth",
-        title=_titled(cases, "growth from size to size, beside that of the work"),
+        title="growth from size to size, beside that of the work",
         caption="How much more each variant's time grows from its next smaller size than the work does, with the "
         "fastest block. On the line without markers time grows as the work; below it, larger sizes are worth it.",
-        x="size, from little work to much",
         y="growth of time over growth of work",
-        places=places,
-        lines=lines,
-        names=_variants(cases),
-        above={"grows as the work": dict.fromkeys(places, 1.0)},
+        even="grows as the work",
     )
 
 
 def gain(cases: Sequence[Entry]) -> Picture:
-    found = gains_over_serial(cases)
-    lines = _lines(cases, found)
-    places = [shape for shape in _by_work(cases) if any(shape in line for line in lines.values())]
-    return Picture(
+    return _of_sizes(
+        cases,
+        gains_over_serial(cases),
         key="gain-over-serial",
-        title=_titled(cases, "gain over serial C++"),
+        title="gain over serial C++",
         caption="How many times faster each variant is than the serial C++ version on one core of the host, with its "
         "fastest block; higher is better. Below the line without markers it is slower.",
-        x="size, from little work to much",
         y="time of serial C++ over time",
-        places=places,
-        lines=lines,
-        names=_variants(cases),
-        above={"serial C++ on one core": dict.fromkeys(places, 1.0)},
+        even="serial C++ on one core",
     )
 
 
 def shares(cases: Sequence[Entry]) -> Picture:
     """Show how far each variant is from its reference, which is the family's own choice."""
     of = ", ".join(dict.fromkeys(e.reference for e in cases if e.reference))
-    reached = {e.id: e.share for e in cases if e.share is not None and e.case and e.id != e.case.reference_case}
-    lines = _lines((e for e in cases if e.id in reached), reached)
+    return _of_sizes(
+        cases,
+        {e.id: e.share for e in cases if e.share is not None and e.case and e.id != e.case.reference_case},
+        key="share",
+        title=f"share of the rate of {of}",
+        caption=f"Rate of each variant, with its fastest block, over that of {of}; 1 is as fast.",
+        y=f"share of {of}",
+        even=of,
+        is_log=False,
+    )
+
+
+def _of_sizes(cases: Sequence[Entry], values: Mapping[str, float], *, title: str, even: str, **named: Any) -> Picture:
+    """Return a picture of values by id over sizes, with a line at 1. ``even``: what that line is called."""
+    lines = _lines((e for e in cases if e.id in values), values)
     places = [shape for shape in _by_work(cases) if any(shape in line for line in lines.values())]
     return Picture(
-        key="share",
-        title=_titled(cases, f"share of the rate of {of}"),
-        caption=f"Rate of each variant, with its fastest block, over that of {of}; 1 is as fast.",
-        x="size, from little work to much",
-        y=f"share of {of}",
+        title=_titled(cases, title),
+        x=SIZES,
         places=places,
         lines=lines,
         names=_variants(cases),
-        above={of: dict.fromkeys(places, 1.0)},
-        is_log=False,
+        above={even: dict.fromkeys(places, 1.0)},
+        **named,
     )

@@ -58,10 +58,10 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return cls()
         if text := text_of(case.build):
             place = text.place(_line_of_kernel(text.code, case.entry))
-            return cls(file=str(place[0]), line=place[1]) if place else cls()
+            return cls(file=_file(place[0]), line=place[1]) if place else cls()
         if callable(case.variant.source):
             return cls()
-        return cls(file=str(case.build.source), line=first_line(case.build.source, case.entry))
+        return cls(file=_file(case.build.source), line=first_line(case.build.source, case.entry))
 
     @classmethod
     def of_declaration(cls, case: Case) -> Place:
@@ -69,7 +69,7 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
         for function in (case.family.arrays, case.family.reference):
             code = getattr(function, "__code__", None)
             if code and Path(code.co_filename).is_relative_to(case.family.root):
-                return cls(file=code.co_filename, line=code.co_firstlineno)
+                return cls(file=_file(code.co_filename), line=code.co_firstlineno)
         return cls()
 
     @classmethod
@@ -147,6 +147,11 @@ def _kind(error: BaseException) -> str:
 def one_line(text: str) -> str:
     """Return a text as a record holds it: one line, cut off where it is too long."""
     return " ".join(plain_lines(text).split())[:LONGEST]
+
+
+def _file(path: object) -> str:
+    """Return a path as a record holds it, also where a folder has a line break in its name, or what is not UTF-8."""
+    return plain_lines(str(path)).replace("\n", " ")[:LONGEST]
 
 
 @functools.cache

@@ -25,7 +25,6 @@ Word = Annotated[str, Meta(pattern=r"^\w*\Z", max_length=200)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*\Z", max_length=200)]
 Text = Annotated[str, Meta(pattern=r"^[ -~]*\Z", max_length=2000)]
 Number = Annotated[str, Meta(pattern=r"^[-+.\w()]{1,100}\Z")]  # as ``declarations.number`` writes it
-ElementType = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{1,30}\Z")]
 Extent = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Three = tuple[Extent, Extent, Extent]
 Bytes = Annotated[int, Meta(ge=0, le=2**31 - 1)]
