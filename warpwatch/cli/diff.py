@@ -6,7 +6,7 @@ import argparse
 import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from warpwatch.cli.options import (
 from warpwatch.compare import compile_cost
 from warpwatch.compare.code_difference import (
     NO_CODE,
+    ONLY_SCHEDULE,
     BuildChange,
     CodeDifference,
     Kernel,
@@ -333,9 +334,9 @@ def _heading(difference: CodeDifference) -> str:
 
 def text_of(difference: CodeDifference) -> str:
     """Return a difference for a terminal: where toolchains are compared, with a column each."""
-    lines, titles = [_heading(difference), *_summaries(difference)], difference.toolchains
-    if titles:
-        lines += [line for name, changes in _by_build(difference) for line in ("", *_table(name, changes, titles))]
+    lines = [_heading(difference), *_summaries(difference)]
+    if difference.toolchains:
+        lines += _tables(difference)
     else:
         lines += [line for change in difference.builds for line in _block(change)]
     gone = _gone(difference)
@@ -353,28 +354,50 @@ def _block(change: BuildChange) -> Iterator[str]:
         yield from (f"  {row.name:<34} {row.new if change.state == State.NEW else row.text()}" for row in rows)
 
 
-def _by_build(difference: CodeDifference) -> Iterable[tuple[str, dict[str, BuildChange]]]:
-    """Return the changes of each build by toolchain, after its name and architecture, if anything is said of them."""
+def _by_build(difference: CodeDifference) -> tuple[dict[str, dict[str, BuildChange]], str]:
+    """Return the changes of each build by toolchain, after its name and architecture, if anything is said of them.
+
+    Builds that differ in no instruction are left out, of which there are many: they are named in one sentence.
+    """
     builds: dict[str, dict[str, BuildChange]] = {}
     for change in difference.builds:
         if change.state in SHOWN:
             builds.setdefault(f"{change.id} ({change.arch})", {})[change.toolchain] = change
-    return builds.items()
+    scheduled = [name for name, changes in builds.items() if all(map(_is_scheduled, changes.values()))]
+    cut = "; --json has all" if len(scheduled) > LISTED else ""
+    sentence = f"{ONLY_SCHEDULE}: {few(scheduled, LISTED)}{cut}" if scheduled else ""
+    return {name: changes for name, changes in builds.items() if name not in scheduled}, sentence
+
+
+def _is_scheduled(change: BuildChange) -> bool:
+    """Tell whether a build differs in the scheduling of its instructions alone."""
+    same = not any(kernel.differences() for kernel in change.kernels)
+    return same and bool(change.notes) and all(note.endswith(ONLY_SCHEDULE) for note in change.notes)
 
 
 def _entries(changes: Mapping[str, BuildChange]) -> list[str]:
     return [*dict.fromkeys(kernel.entry for change in changes.values() for kernel in change.kernels)]
 
 
+def _tables(difference: CodeDifference) -> Iterator[str]:
+    """Yield the lines on each build of several toolchains."""
+    builds, scheduled = _by_build(difference)
+    for name, changes in builds.items():
+        yield from ("", *_table(name, changes, difference.toolchains))
+        yield from (f"  {toolchain}: {note}" for toolchain, each in changes.items() for note in each.notes)
+    if scheduled:
+        yield f"\n{scheduled}"
+
+
 def _table(name: str, changes: Mapping[str, BuildChange], toolchains: Sequence[str]) -> list[str]:
-    """Return the lines on a build: a row for each figure that differs under any toolchain, and a column for each."""
+    """Return a heading, and a row for each figure that differs under any toolchain, with a column for each."""
     rows, entries = [[name, *toolchains]], _entries(changes)
     for entry in entries:
-        rows += [[f"  kernel {entry}", *("" for _ in toolchains)]] if len(entries) > 1 else []
-        rows += [[f"  {figure}", *cells] for figure, cells in cells_of(entry, changes, toolchains).items()]
+        figures = cells_of(entry, changes, toolchains)
+        rows += [[f"  kernel {entry}", *("" for _ in toolchains)]] if len(entries) > 1 and figures else []
+        rows += [[f"  {figure}", *cells] for figure, cells in figures.items()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [*lines, *(f"  {toolchain}: {note}" for toolchain, change in changes.items() for note in change.notes)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def cells_of(
@@ -404,15 +427,15 @@ def markdown_of(difference: CodeDifference) -> str:
     lines = [f"### Machine code: {_escaped(_heading(difference))}", ""]
     lines += [f"- {line}" for line in _summaries(difference)]
     header, rows = HEADER, [_table_row(change, kernel) for change in difference.builds for kernel in change.kernels]
-    if difference.toolchains:
-        header = f"| build | {' | '.join(map(_escaped, difference.toolchains))} |"
-        rows = [row for name, changes in _by_build(difference) for row in _rows(name, changes, difference.toolchains)]
+    builds, notes = list(difference.builds), [_gone(difference)]
+    if titles := difference.toolchains:
+        header, (changed, scheduled) = f"| build | {' | '.join(map(_escaped, titles))} |", _by_build(difference)
+        rows = [row for name, changes in changed.items() for row in _rows(name, changes, titles)]
+        builds, notes = [each for changes in changed.values() for each in changes.values()], [*notes, scheduled]
     if rows:
         lines += ["", header, "|---" * (header.count("|") - 1) + "|", *rows]
-    notes = [f"- {change}: {_escaped(note)}" for change in difference.builds for note in change.notes]
-    gone = _gone(difference)
-    notes += [f"- {_escaped(gone)}"] if gone else []
-    return "\n".join([*lines, *(["", *notes] if notes else []), ""])
+    notes = [*(f"{change}: {note}" for change in builds for note in change.notes), *filter(None, notes)]
+    return "\n".join([*lines, *(["", *(f"- {_escaped(note)}" for note in notes)] if notes else []), ""])
 
 
 def _rows(name: str, changes: Mapping[str, BuildChange], toolchains: Sequence[str]) -> Iterator[str]:
