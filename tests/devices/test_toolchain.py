@@ -120,6 +120,7 @@ def test_a_version_is_fetched_once_and_into_the_cache_alone(
     (command,) = pip.commands
     target = Path(command[command.index("--target") + 1])
     assert target.is_relative_to(folder)
+    assert target.parent != folder  # which has whole ones alone
     assert {nvcc, "nvidia-nvvm==13.2.*", "nvidia-cuda-crt==13.2.*"} <= {*command}
     assert [path.name for path in folder.iterdir()] == [f"nvcc-{version}"]
 
