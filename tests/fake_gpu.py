@@ -7,7 +7,9 @@ variable FAKE_GPU, in JSON, says what it imitates:
 
 ``file_limit``: the largest size of a file in bytes from the first case on; ``file_limit_at_start``: from the start on.
 ``slower``: factors on times of cases that have other machine code too. ``odd``: the same without other code.
-``changed``: cases with other code alone. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
+``changed``: cases with other code alone. ``toolchain``: factors on the new side's times of cases that --toolchain
+gives other code. ``costs``: bytes and compile seconds of machine code, by the name of its file: none, or other code
+where that is another. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
 their samples are taken. ``others``: how many processes of this run find another program at work beside a case, which
 then takes three times as long. ``gpus``: how many there are. ``other_slug``: the model of all
 but the first of them. ``model``: of all GPUs, as NVML tells it before one is opened. ``energy``: factors on the energy
@@ -34,6 +36,7 @@ import pytest_benchmark.plugin
 
 from warpwatch.catalogue.cases import Build, Case
 from warpwatch.catalogue.launches import Capability
+from warpwatch.compare import compile_cost, with_revision
 from warpwatch.compare import self_check as selfcheck
 from warpwatch.devices import gpus, worker
 from warpwatch.devices.compile import background, compiler
@@ -45,7 +48,7 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.plugin import asked, locks
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.revision import commit
-from warpwatch.timing import observers, sampling
+from warpwatch.timing import measurement, observers, sampling
 from warpwatch.timing import side_by_side as pairs
 from warpwatch.timing.nvml import Clock, clock_facts
 from warpwatch.timing.pair_samples import PairSamples
@@ -56,6 +59,7 @@ _noise = random.Random(f"{PLAY.get('seed', 0)} {PROCESS}")
 _prepared = ""
 _times_prepared: Counter[str] = Counter()
 TARGET = compiler.Target("sm_90")
+REBUILT = Path("rebuilt")  # a file of machine code that another toolchain has made
 LIMITS = Limits(threads=1024, block=(1, 1, 1), grid=(1, 1, 1), shared_bytes=0)
 INFO = DeviceInfo(
     name="Fake GPU 1",
@@ -115,8 +119,19 @@ def sample(kind: str) -> tuple[float, int]:
 
 
 def compile_build(build: Build, target: compiler.Target | None) -> compiler.Image:
+    if target != TARGET and any(name in build.id for name in PLAY.get("toolchain", ())):
+        return compiler.Image(REBUILT, "source", "code of another toolchain")
     changed = any(name in build.id for name in (*PLAY.get("slower", ()), *PLAY.get("changed", ())))
-    return compiler.Image(Path("none"), "source", "other code" if changed else "code")
+    return image_of("other code" if changed else "code")
+
+
+def image_of(code: str) -> compiler.Image:
+    path = Path("none" if code == "code" else code)
+    return compiler.Image(path, "source", code, cost_of(path)[1])
+
+
+def cost_of(path: Path) -> tuple[int, float | None]:
+    return PLAY.get("costs", {}).get(path.name, (0, None))  # type: ignore[no-any-return]
 
 
 def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path, plan: pairs.Plan) -> PairSamples:
@@ -131,6 +146,8 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     globals()["_prepared"] = case_id
     _times_prepared[case_id] += not plan.check
     share = plan.delay.share if plan.delay else 0.0
+    if image == REBUILT:
+        share += sum(factor - 1 for name, factor in PLAY["toolchain"].items() if name in case_id)
     new = tuple((1 + share) * sample(plan.kind)[0] for _ in range(10))
     slower, PLAY["slower"] = PLAY.get("slower", {}), {}
     old = tuple(sample(plan.kind)[0] for _ in range(10))
@@ -160,7 +177,7 @@ def compile_other_kernels(
     return {
         key(other): CompileError(f"{other.kernels.source.name} does not compile\nin many lines")
         if broken.intersection(other.kernels.entries)
-        else compiler.Image(Path("none"), "source", "code")
+        else image_of("code")
         for other in others
     }
 
@@ -239,3 +256,6 @@ def pytest_configure() -> None:
     # Tests run at the same time, and what each imitates is a GPU of its own.
     vars(locks)["take"] = functools.partial(locks.take, folder=Path(PLAY.get("locks", ".git")))
     vars(background)["compile_build"] = compile_build
+    for module in (compile_cost, measurement):
+        vars(module)["code_size"] = lambda path: cost_of(path)[0]
+    vars(with_revision)["code_digest"] = lambda image, capability: image.image_hash

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from warpwatch.cli import setup
+from warpwatch.devices.compile.toolchain import requirements_of
 
 HEADER = """
 typedef int CUresult;
@@ -85,13 +86,13 @@ def test_a_step_that_fails_is_one_sentence(
 def test_extras_are_those_of_the_metadata_or_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["numpy>=1", 'pycuda>=2026.1; extra == "pycuda"', 'jinja2>=3.1; extra == "report"']
     monkeypatch.setattr(metadata, "requires", lambda name: lines)
-    assert setup.requirements_of("pycuda") == ["pycuda>=2026.1"]
+    assert requirements_of("pycuda") == ["pycuda>=2026.1"]
 
     def missing(name: str) -> list[str]:
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", missing)
-    assert [name.partition(">")[0] for name in setup.requirements_of("pycuda")] == ["pycuda"]
+    assert [name.partition(">")[0] for name in requirements_of("pycuda")] == ["pycuda"]
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")

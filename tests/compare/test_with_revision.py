@@ -22,12 +22,13 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.watch import times
 from warpwatch.compare.saved_verdicts import side_by_side as verdicts_of_pairs
+from warpwatch.devices.compile.toolchain import INSTALLED
 from warpwatch.report.tables import line, sentence
 from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
 from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.baseline import objections
 from warpwatch.runs.identity import difference, incomparable
-from warpwatch.runs.record import read_run
+from warpwatch.runs.record import BuildCost, read_run
 from warpwatch.verdict.rule import Verdict
 
 NAIVE = "matmul-naive-8x8-128x128x128-float32"
@@ -56,6 +57,45 @@ def test_the_same_revision_is_identical_and_nothing_is_measured(old: Bench) -> N
     assert re.search(r"against HEAD \([0-9a-f]{12}\), both sides in the same processes, at least 3", done.stdout)
     assert "17 identical" in done.stdout
     assert "controls" not in done.stdout
+
+
+@pytest.mark.slow
+def test_what_another_toolchain_slows_is_slower_and_all_else_identical(old: Bench) -> None:
+    play = {"matmul-naive-8x8": 1.04}
+    done = old.bench("--against", "HEAD", "--toolchain", "nvcc -O1", "--json=found.json", toolchain=play)
+    assert done.returncode == 1, done.stdout + done.stderr
+    title = INSTALLED.title
+    assert f"toolchains: {title} -> {title} -O1\n" in done.stdout
+    assert "1 slower, 16 identical" in done.stdout
+    build = NAIVE.replace("128x128x128-", "")
+    assert f"next: python -m warpwatch diff HEAD --toolchain 'nvcc -O1' -k {build}\n" in done.stdout
+    document = json.loads((old.folder / "found.json").read_text())
+    assert document["settings"]["toolchain"] == "nvcc -O1"
+    assert len(document["costs"]) == 17
+    assert document["costs"][build] == {"old_bytes": 0, "new_bytes": 0, "old_seconds": None, "new_seconds": None}
+
+
+@pytest.mark.slow
+def test_a_toolchain_that_changes_no_machine_code_measures_nothing(old: Bench) -> None:
+    done = old.bench("--against", "HEAD", "--toolchain", "nvcc -O1", interrupt=NAIVE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "17 identical" in done.stdout
+
+
+@pytest.mark.slow
+def test_machine_code_and_compile_time_can_fail_the_run(old: Bench) -> None:
+    gates = ("--fail-on", "size", "--fail-on", "compile-time")
+    costs = {"none": [1280, 1.0], "other code": [1408, 3.5]}
+    done = old.bench("--against", "HEAD", *gates, "--benchmark-save=costs", changed=["matmul-naive-8x8"], costs=costs)
+    assert done.returncode == 1, done.stdout + done.stderr
+    build = NAIVE.replace("128x128x128-", "")
+    assert f"{build}: machine code grew from 1,280 to 1,408 bytes\n" in done.stdout
+    time = "1.00 -> 3.50 s of processor time (+250.0 %)\n"
+    assert f"{build}: compile time grew by over 100%: {time}" in done.stdout
+    assert f"\ncompile time of 1 build: {time}" in done.stdout
+    run = read_run(Path(next(path for path in old.saved if path.endswith("_costs.json"))))
+    assert run.costs == {build: BuildCost(old_bytes=1280, new_bytes=1408, old_seconds=1.0, new_seconds=3.5)}
+    assert [(each.facts.code_bytes, each.facts.compile_seconds) for each in run.cases.values()] == [(1408, 3.5)]
 
 
 @pytest.mark.slow

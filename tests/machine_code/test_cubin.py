@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from warpwatch.catalogue.launches import Capability
-from warpwatch.devices.compile.compiler import NoCompiler, nvcc
-from warpwatch.machine_code.cubin import LIMITS, occupancy, read_cubin
+from warpwatch.devices.compile.compiler import Image, NoCompiler, nvcc
+from warpwatch.devices.compile.symbols import EXECUTABLE, code_bytes, read_sections
+from warpwatch.machine_code.cubin import LIMITS, code_digest, occupancy, read_cubin
 
 KERNELS = """
 extern "C" __global__ void tile(float* b)
@@ -73,6 +75,30 @@ extern "C" __global__ void outer(float* b, int n) { b[0] = sum(b, n); }
     cubin = read_cubin(compiled(tmp_path, "sm_90", text)[0], Capability(9, 0))
     assert cubin
     assert cubin.kernels["outer"].local_bytes >= 400
+
+
+def test_what_a_compiler_writes_beside_machine_code_is_no_part_of_it(tmp_path: Path) -> None:
+    image, _ = compiled(tmp_path, "sm_90")
+    factor = image.index(struct.pack("<f", 2.0), image.index(b"factor"))
+    own = [part for part in read_sections(image) if part.flags & EXECUTABLE]
+    changed = {
+        "note": image.replace(b"Build cuda_", b"Build CUDA_"),
+        "code": image[: own[0].offset + 4] + bytes([image[own[0].offset + 4] ^ 1]) + image[own[0].offset + 5 :],
+        "data": image[:factor] + struct.pack("<f", 3.0) + image[factor + 4 :],
+    }
+
+    def digest(contents: bytes) -> str:
+        path = tmp_path / "image"
+        path.write_bytes(contents)
+        return code_digest(Image(path, "", "of the file"), Capability(9, 0))
+
+    digests = {name: digest(contents) for name, contents in changed.items()}
+    assert image not in changed.values()
+    assert digest(image) == digests["note"]
+    assert len({digest(image), *digests.values()}) == 3
+    assert digest(b".version 8.0") == "of the file"
+    assert code_bytes(image) == sum(part.length for part in own) > 0
+    assert code_bytes(image[:100]) == code_bytes(b".version 8.0") == 0
 
 
 @pytest.mark.slow

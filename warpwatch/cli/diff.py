@@ -1,11 +1,12 @@
-"""Shows what changed in the machine code since another revision, without a GPU: ``warpwatch diff``."""
+"""Shows what changes in the machine code by another revision or toolchain, without a GPU: ``warpwatch diff``."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,8 +26,10 @@ from warpwatch.cli.options import (
     selector,
     words,
 )
+from warpwatch.compare import compile_cost
 from warpwatch.compare.code_difference import (
     NO_CODE,
+    ONLY_SCHEDULE,
     BuildChange,
     CodeDifference,
     Kernel,
@@ -35,13 +38,16 @@ from warpwatch.compare.code_difference import (
     compare_revision,
 )
 from warpwatch.devices.compile.compiler import architectures, nvcc
+from warpwatch.devices.compile.toolchain import INSTALLED, Toolchain, read_toolchain
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.report.document import unwritable
 from warpwatch.revision.commit import checkout, same_files
 from warpwatch.revision.unpacked import missing_submodules
 from warpwatch.runs.files import write_whole
+from warpwatch.runs.record import BuildCost
 
 LISTED = 12  # names in a line of builds that are gone
+SAME = "="  # in the column of a toolchain whose machine code is that of the first
 LABELS = {
     State.IDENTICAL: "identical",
     State.DIFFERENT: "different",
@@ -50,7 +56,10 @@ LABELS = {
     State.FAILED: "not compiled",
     State.TOO_NEW: "for newer GPUs only",
 }
-HEADER = "| build | registers | local memory | shared | occupancy | instructions | loops | in loops | outside loops |"
+SHOWN = (State.DIFFERENT, State.NEW, State.FAILED)
+HEADER = (
+    "| build | registers | local memory | shared | code | occupancy | instructions | loops | in loops | outside loops |"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,12 +79,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_keywords(parser, "only builds that match, as pytest -k")
     parser.add_argument(
+        "--toolchain",
+        dest="named_toolchains",
+        action="append",
+        default=[],
+        metavar="NVCC",
+        help="compile the working tree so as well, and compare with the nvcc that is here, or with REV by it: "
+        "'nvcc=13.2 -arch=sm_90a -use_fast_math'; several for a column each",
+    )
+    parser.add_argument(
         "--fail-on",
         dest="gates",
         type=words,
         default="",
         metavar="LIST",
-        help="exit with 1 where these got worse: spills, registers, occupancy, with commas between them",
+        help=f"exit with 1 where these got worse: {', '.join((*GATES, *compile_cost.GATES))}, with commas between them",
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write it as Markdown, for a pull request")
     add_json(parser)
@@ -87,6 +105,7 @@ def run(
     revision: str | None,
     names: Sequence[str],
     keywords: str,
+    named_toolchains: Sequence[str],
     gates: Sequence[str],
     markdown: Path | None,
     json: JsonFile | None = None,
@@ -100,7 +119,8 @@ def run(
     if markdown and (why := unwritable(markdown)):
         raise BadArgument(why)
     _check_architectures(names)
-    difference = _compare(project, revision, names, matches, gates)
+    chosen = [read_toolchain(text, _say) for text in dict.fromkeys(named_toolchains)]
+    difference = _compare(project, revision, names, matches, gates, chosen)
     print(text_of(difference))
     if markdown:
         write_whole(markdown, markdown_of(difference))
@@ -113,38 +133,70 @@ def run(
     return int(bool(sentences) or any(change.broken for change in difference.builds))
 
 
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def _compare(
     project: Project,
     revision: str | None,
     names: Sequence[str],
     matches: Callable[[str], bool],
     gates: Sequence[str],
+    toolchains: Sequence[Toolchain],
 ) -> CodeDifference:
     """Build both sides and compare them. Raises BadCase, BadRevision, NoCompiler or CompileError."""
-    commit, named = base_of(project, revision)
-    called = revision or commit[:12]
-    tree = checkout(commit, called, project)
-    if lacks := missing_submodules(tree):
-        print(f"{called}: {lacks}", file=sys.stderr)
-    disassemble = _has_disassembler()
-    changes = compare_revision(project, tree, called, names, matches, disassemble=disassemble, progress=progress)
-    uncommitted = "" if same_files("HEAD", "HEAD", project.root) else ", with changes that are not committed"
+    commit = called = named = uncommitted = ""
+    tree, disassemble = None, _has_disassembler()
+    if revision is not None or not toolchains:
+        commit, named = base_of(project, revision)
+        called = revision or commit[:12]
+        tree = checkout(commit, called, project)
+        if lacks := missing_submodules(tree):
+            _say(f"{called}: {lacks}")
+        uncommitted = "" if same_files("HEAD", "HEAD", project.root) else ", with changes that are not committed"
+    compare = functools.partial(compare_revision, toolchains=toolchains, disassemble=disassemble, progress=progress)
+    changes = compare(project, tree, called, names, matches)
+    costs = _costs(changes)
     return CodeDifference(
         revision=named,
         commit=commit,
         tree=f"the working tree{uncommitted}",
         architectures=tuple(names),
-        counts={arch: Counter(change.state for change in changes if change.arch == arch) for arch in names},
+        counts=_counts(changes, names),
         builds=tuple(change for change in changes if change.state != State.IDENTICAL),
-        failures=(*exceeded(changes, gates), *unknown(changes, gates)),
+        failures=(
+            *exceeded(changes, gates),
+            *(sentence for each in costs.values() for sentence in compile_cost.failures(each, gates)),
+            *unknown(changes, gates),
+        ),
+        toolchains=tuple(each.title for each in (INSTALLED, *toolchains)) if toolchains else (),
+        costs={column: tuple(compile_cost.lines(each)) for column, each in costs.items()},
     )
+
+
+def _counts(changes: Sequence[BuildChange], names: Sequence[str]) -> dict[str, dict[State, int]]:
+    """Count the builds in each state, by architecture and toolchain."""
+    counts: dict[str, Counter[State]] = {} if changes else {name: Counter() for name in names}
+    for change in changes:
+        counts.setdefault(change.column, Counter())[change.state] += 1
+    return {**counts}
+
+
+def _costs(changes: Sequence[BuildChange]) -> dict[str, dict[str, BuildCost]]:
+    """Return what builds cost on both sides, by architecture and toolchain: those whose files differ."""
+    costs: dict[str, dict[str, BuildCost]] = {}
+    for change in changes:
+        if change.cost:
+            costs.setdefault(change.column, {})[str(change)] = change.cost
+    return costs
 
 
 def _check_gates(gates: Sequence[str]) -> None:
     """Raise BadArgument for a word that --fail-on does not know."""
     for word in gates:
-        if word not in GATES:
-            raise BadArgument(f"--fail-on {word}: it takes {', '.join(GATES)}, with commas between them")
+        if word not in (known := (*GATES, *compile_cost.GATES)):
+            raise BadArgument(f"--fail-on {word}: it takes {', '.join(known)}, with commas between them")
 
 
 def _check_architectures(names: Sequence[str]) -> None:
@@ -217,7 +269,7 @@ def exceeded(changes: Sequence[BuildChange], gates: Sequence[str]) -> list[str]:
         for change in changes
         for kernel in change.kernels
         for gate in gates
-        if kernel.old and kernel.new and (sentence := GATES[gate](kernel.old, kernel.new))
+        if gate in GATES and kernel.old and kernel.new and (sentence := GATES[gate](kernel.old, kernel.new))
     ]
 
 
@@ -247,11 +299,23 @@ def unknown(changes: Sequence[BuildChange], gates: Sequence[str]) -> list[str]:
 
 
 def _summaries(difference: CodeDifference) -> Iterator[str]:
-    """Yield a line on all builds for each architecture."""
-    for arch, counts in difference.counts.items():
+    """Yield a line on all builds for each architecture and toolchain, and on what those cost that differ."""
+    for column, counts in difference.counts.items():
         total = sum(counts.values())
         parts = ", ".join(f"{counts[state]} {label}" for state, label in LABELS.items() if counts.get(state))
-        yield f"{arch}: {total} build{'s' * (total != 1)}: {parts or 'none'}"
+        yield f"{column}: {total} build{'s' * (total != 1)}: {parts or 'none'}"
+        if difference.toolchains and (worse := _worse(difference, column)):
+            yield f"{column}: worse: {worse}"
+        for line in difference.costs.get(column, ()):
+            yield f"{column}: {line}"
+
+
+def _worse(difference: CodeDifference, column: str) -> str:
+    """Say how many kernels of a column are worse by each gate."""
+    kernels = [kernel for each in difference.builds if each.column == column for kernel in each.kernels]
+    both = [(kernel.old, kernel.new) for kernel in kernels if kernel.old and kernel.new]
+    counts = {name: sum(bool(gate(old, new)) for old, new in both) for name, gate in GATES.items()}
+    return ", ".join(f"{name} of {count} kernel{'s' * (count != 1)}" for name, count in counts.items() if count)
 
 
 def _gone(difference: CodeDifference) -> str:
@@ -260,39 +324,135 @@ def _gone(difference: CodeDifference) -> str:
     return f"only in {difference.revision}: {few(names, LISTED)}" if names else ""
 
 
+def _heading(difference: CodeDifference) -> str:
+    """Say what is compared with what."""
+    base, *others = difference.toolchains or ("",)
+    against = f"{difference.revision} ({difference.commit[:12]})" if difference.revision else ""
+    by = f" by {', by '.join(others)}" if others else ""
+    return f"{difference.tree}{by}, against {' by '.join(filter(None, (against, base)))}"
+
+
 def text_of(difference: CodeDifference) -> str:
-    """Return a difference for a terminal."""
-    lines = [f"{difference.tree}, against {difference.revision} ({difference.commit[:12]})", *_summaries(difference)]
-    for change in difference.builds:
-        if change.state in (State.DIFFERENT, State.NEW, State.FAILED):
-            lines += ["", f"{change}: {LABELS[change.state]}", *(f"  {note}" for note in change.notes)]
-            for kernel in change.kernels:
-                lines += [f"  kernel {kernel.entry}"] if len(change.kernels) > 1 else []
-                rows = kernel.figures() if change.state == State.NEW else kernel.differences()
-                lines += [f"  {row.name:<34} {row.new if change.state == State.NEW else row.text()}" for row in rows]
+    """Return a difference for a terminal: where toolchains are compared, with a column each."""
+    lines = [_heading(difference), *_summaries(difference)]
+    if difference.toolchains:
+        lines += _tables(difference)
+    else:
+        lines += [line for change in difference.builds for line in _block(change)]
     gone = _gone(difference)
     return "\n".join([*lines, *([f"\n{gone}"] if gone else [])])
 
 
+def _block(change: BuildChange) -> Iterator[str]:
+    """Yield the lines on a build of two revisions."""
+    if change.state not in SHOWN:
+        return
+    yield from ("", f"{change}: {LABELS[change.state]}", *(f"  {note}" for note in change.notes))
+    for kernel in change.kernels:
+        yield from [f"  kernel {kernel.entry}"] if len(change.kernels) > 1 else []
+        rows = kernel.figures() if change.state == State.NEW else kernel.differences()
+        yield from (f"  {row.name:<34} {row.new if change.state == State.NEW else row.text()}" for row in rows)
+
+
+def _by_build(difference: CodeDifference) -> tuple[dict[str, dict[str, BuildChange]], str]:
+    """Return the changes of each build by toolchain, after its name and architecture, if anything is said of them.
+
+    Builds that differ in no instruction are left out, of which there are many: they are named in one sentence.
+    """
+    builds: dict[str, dict[str, BuildChange]] = {}
+    for change in difference.builds:
+        if change.state in SHOWN:
+            builds.setdefault(f"{change.id} ({change.arch})", {})[change.toolchain] = change
+    scheduled = [name for name, changes in builds.items() if all(map(_is_scheduled, changes.values()))]
+    cut = "; --json has all" if len(scheduled) > LISTED else ""
+    sentence = f"{ONLY_SCHEDULE}: {few(scheduled, LISTED)}{cut}" if scheduled else ""
+    return {name: changes for name, changes in builds.items() if name not in scheduled}, sentence
+
+
+def _is_scheduled(change: BuildChange) -> bool:
+    """Tell whether a build differs in the scheduling of its instructions alone."""
+    same = not any(kernel.differences() for kernel in change.kernels)
+    return same and bool(change.notes) and all(note.endswith(ONLY_SCHEDULE) for note in change.notes)
+
+
+def _entries(changes: Mapping[str, BuildChange]) -> list[str]:
+    return [*dict.fromkeys(kernel.entry for change in changes.values() for kernel in change.kernels)]
+
+
+def _tables(difference: CodeDifference) -> Iterator[str]:
+    """Yield the lines on each build of several toolchains."""
+    builds, scheduled = _by_build(difference)
+    for name, changes in builds.items():
+        yield from ("", *_table(name, changes, difference.toolchains))
+        yield from (f"  {toolchain}: {note}" for toolchain, each in changes.items() for note in each.notes)
+    if scheduled:
+        yield f"\n{scheduled}"
+
+
+def _table(name: str, changes: Mapping[str, BuildChange], toolchains: Sequence[str]) -> list[str]:
+    """Return a heading, and a row for each figure that differs under any toolchain, with a column for each."""
+    rows, entries = [[name, *toolchains]], _entries(changes)
+    for entry in entries:
+        figures = cells_of(entry, changes, toolchains)
+        rows += [[f"  kernel {entry}", *("" for _ in toolchains)]] if len(entries) > 1 and figures else []
+        rows += [[f"  {figure}", *cells] for figure, cells in figures.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def cells_of(
+    entry: str, changes: Mapping[str, BuildChange], toolchains: Sequence[str], *, mix: bool = True
+) -> dict[str, list[str]]:
+    """Return the figures of a kernel that differ under any toolchain, by name: that of the old side, and of each.
+
+    ``mix``: instructions by kind too. SAME stands for those of a toolchain that makes the code of the old side.
+    """
+    rows = {
+        toolchain: {row.name: row for row in (kernel.differences() if mix else kernel.figures()) if row.differs}
+        for toolchain, change in changes.items()
+        for kernel in change.kernels
+        if kernel.entry == entry
+    }
+    figures: dict[str, list[str]] = {}
+    for name in dict.fromkeys(name for each in rows.values() for name in each):
+        old = next(each[name].old for each in rows.values() if name in each)
+        known = (rows[each][name].new if name in rows[each] else old for each in rows)
+        columns = dict(zip(rows, known, strict=True))
+        figures[name] = [cell or "none" for cell in (old, *(columns.get(each, SAME) for each in toolchains[1:]))]
+    return figures
+
+
 def markdown_of(difference: CodeDifference) -> str:
-    """Return a difference as Markdown, a table of the kernels that differ."""
-    against = f"{_escaped(difference.revision)} ({difference.commit[:12]})"
-    lines = [f"### Machine code: {_escaped(difference.tree)}, against {against}", ""]
+    """Return a difference as Markdown: a table of the kernels that differ, with a column for each toolchain."""
+    lines = [f"### Machine code: {_escaped(_heading(difference))}", ""]
     lines += [f"- {line}" for line in _summaries(difference)]
-    rows = [_table_row(change, kernel) for change in difference.builds for kernel in change.kernels]
+    header, rows = HEADER, [_table_row(change, kernel) for change in difference.builds for kernel in change.kernels]
+    builds, notes = list(difference.builds), [_gone(difference)]
+    if titles := difference.toolchains:
+        header, (changed, scheduled) = f"| build | {' | '.join(map(_escaped, titles))} |", _by_build(difference)
+        rows = [row for name, changes in changed.items() for row in _rows(name, changes, titles)]
+        builds, notes = [each for changes in changed.values() for each in changes.values()], [*notes, scheduled]
     if rows:
-        lines += ["", HEADER, "|---" * (HEADER.count("|") - 1) + "|", *rows]
-    notes = [f"- {change}: {_escaped(note)}" for change in difference.builds for note in change.notes]
-    gone = _gone(difference)
-    notes += [f"- {_escaped(gone)}"] if gone else []
-    return "\n".join([*lines, *(["", *notes] if notes else []), ""])
+        lines += ["", header, "|---" * (header.count("|") - 1) + "|", *rows]
+    notes = [*(f"{change}: {note}" for change in builds for note in change.notes), *filter(None, notes)]
+    return "\n".join([*lines, *(["", *(f"- {_escaped(note)}" for note in notes)] if notes else []), ""])
+
+
+def _rows(name: str, changes: Mapping[str, BuildChange], toolchains: Sequence[str]) -> Iterator[str]:
+    """Yield a row for each kernel of a build, whose cells hold the figures that differ under any toolchain."""
+    for entry in (entries := _entries(changes)):
+        figures = cells_of(entry, changes, toolchains, mix=False)
+        columns = zip(*figures.values(), strict=True) if figures else (() for _ in toolchains)
+        cells = ["<br>".join(f"{f}: {text}" for f, text in zip(figures, each, strict=True)) for each in columns]
+        kernel = f"<br>`{entry}`" if len(entries) > 1 else ""
+        yield f"| {' | '.join(map(_cell, [f'`{name}`{kernel}', *cells]))} |"
 
 
 def _table_row(change: BuildChange, kernel: KernelChange) -> str:
     is_new = change.state == State.NEW
     figures = kernel.figures()
-    needs, code = ([row.new if is_new else row.text("→") for row in rows] for rows in (figures[:3], figures[-2:]))
-    occupancy = "<br>".join(f"{row.name.removeprefix('occupancy, ')}: {row.text('→')}" for row in figures[3:-2])
+    needs, code = ([row.new if is_new else row.text("→") for row in rows] for rows in (figures[:4], figures[-2:]))
+    occupancy = "<br>".join(f"{row.name.removeprefix('occupancy, ')}: {row.text('→')}" for row in figures[4:-2])
     name = f"`{change.id}` ({change.arch})" + (", new" if is_new else "")
     name += f"<br>`{kernel.entry}`" if len(change.kernels) > 1 else ""
     cells = [name, *needs, occupancy, *code]

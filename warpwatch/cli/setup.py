@@ -16,14 +16,14 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
+from warpwatch.devices.compile.toolchain import PIP as PIP_PROGRAM
+from warpwatch.devices.compile.toolchain import requirements_of
 
-PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"  # of a checkout
+PIP = [*PIP_PROGRAM, "--quiet"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,17 +64,6 @@ def install(wheels: Path | None) -> None:
             build_wheel(pycuda, Path(name), kept)
             subprocess.run(from_wheel, check=True)
     say(f"PyCUDA {metadata.version('pycuda')} is installed in {sys.prefix}")
-
-
-def requirements_of(extra: str) -> list[str]:
-    """Return what an extra of Warpwatch installs, by its metadata or, in a checkout, by pyproject.toml."""
-    try:
-        lines = metadata.requires("warpwatch") or []
-    except metadata.PackageNotFoundError:
-        document = tomllib.loads(PYPROJECT.read_text())
-        return list(document["project"]["optional-dependencies"][extra])
-    own = (line.partition(";") for line in lines)
-    return [name.strip() for name, _, marker in own if re.search(rf"\bextra == ['\"]{extra}['\"]", marker)]
 
 
 def build_wheel(requirement: str, folder: Path, wheels: Path) -> None:

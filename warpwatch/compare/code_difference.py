@@ -1,9 +1,9 @@
-"""Machine code of two revisions, build by build and kernel by kernel: both sides, and their differences."""
+"""Machine code of two revisions or toolchains, build by build and kernel by kernel: both sides, and how they differ."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import prod
@@ -18,15 +18,18 @@ from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import tested_cases, timed_cases
 from warpwatch.compare.comparison import listed
+from warpwatch.compare.compile_cost import cost_of
 from warpwatch.devices.compile.background import Progress, images_or_errors, on_all_cores
 from warpwatch.devices.compile.builds import compile_build, entries_of, symbols_in
 from warpwatch.devices.compile.compiler import CompileError, Image, Target, read_image
+from warpwatch.devices.compile.toolchain import INSTALLED, Toolchain
 from warpwatch.devices.machine import DeviceError
 from warpwatch.machine_code.cubin import Needs, Occupancy, occupancy, read_cubin
 from warpwatch.machine_code.disassembler import Code, NoDisassembler, read_code
 from warpwatch.revision.commit import compile_other, read_other_kernels
 from warpwatch.revision.declared import own_identity
 from warpwatch.runs.identity import Identity, difference
+from warpwatch.runs.record import BuildCost
 
 Threads = tuple[int, int]  # of a block: how many, and its bytes of dynamic shared memory
 ANY = Capability(0, 0)
@@ -97,6 +100,7 @@ class Kernel:
             "registers": f"{self.needs.registers}",
             "local memory": f"{self.needs.local_bytes:,} B{accesses}",
             "static shared memory": f"{self.needs.shared_bytes:,} B",
+            "machine code": f"{self.needs.code_bytes:,} B",
             **{each.name: str(each) for each in self.occupancies},
             "instructions": f"{self.code.instructions:,}" if self.code else "",
             "loops": _loops(self.code.loops) if self.code else "",
@@ -151,7 +155,7 @@ class KernelChange:
         launches = [each for side in (self.old, self.new) if side for each in side.occupancies]
         launches.sort(key=lambda each: (each.threads, each.dynamic_bytes))
         blocks = dict.fromkeys(each.name for each in launches)
-        names = ("registers", "local memory", "static shared memory", *blocks, "instructions", "loops")
+        names = ("registers", "local memory", "static shared memory", "machine code", *blocks, "instructions", "loops")
         return [Row(name, old.get(name, ""), new.get(name, "")) for name in names]
 
     def mix(self) -> dict[str, list[Row]]:
@@ -175,6 +179,7 @@ class BuildChange:
     """Difference of one build for one architecture.
 
     ``kernels``: those that differ, or all of a new build. ``notes``: sentences on what the figures do not say.
+    ``toolchain``: that of the new side, where one is asked for. ``cost``: where both sides compile.
     """
 
     id: str
@@ -183,16 +188,26 @@ class BuildChange:
     kernels: tuple[KernelChange, ...] = ()
     notes: tuple[str, ...] = ()
     broken: bool = False  # the working tree's side does not compile
+    toolchain: str = ""
+    cost: BuildCost | None = None
+
+    @property
+    def column(self) -> str:
+        """Architecture and toolchain."""
+        return ", ".join(filter(None, (self.arch, self.toolchain)))
 
     def __str__(self) -> str:
-        return f"{self.id} ({self.arch})"
+        return f"{self.id} ({self.column})"
 
 
 class CodeDifference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Difference in machine code between the working tree and a revision: the JSON of ``warpwatch diff``.
 
-    ``revision``: as it was named. ``tree``: what the working tree is. ``counts``: how many builds are in each state,
-    by architecture. ``builds``: those that are not identical. ``failures``: what ``--fail-on`` finds, a sentence each.
+    ``revision``: as it was named; empty where both sides are the working tree's. ``tree``: what the working tree is.
+    ``counts``: how many builds are in each state, by architecture and toolchain. ``builds``: those that are not
+    identical. ``failures``: what ``--fail-on`` finds, a sentence each. ``toolchains``: that of the old side, and those
+    that are compared with it, where any is asked for. ``costs``: sentences on what the builds cost together, as
+    ``counts``.
     """
 
     format: int = 1
@@ -204,6 +219,8 @@ class CodeDifference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     counts: dict[str, dict[State, int]]
     builds: tuple[BuildChange, ...]
     failures: tuple[str, ...] = ()
+    toolchains: tuple[str, ...] = ()
+    costs: dict[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,43 +249,81 @@ class SideBuild:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One side of a build, compiled. ``image``: None where it was not, because the other side lacks it."""
+    """One side of a build, compiled. ``image``: None where it was not, because the other side lacks it.
+
+    ``where``: what messages call the side. ``arch``: where it is not that of both sides.
+    """
 
     build: SideBuild
     image: Image | CompileError | None
+    where: str = ""
+    arch: str = ""
 
 
 def compare_revision(
     project: Project,
-    tree: Path,
+    tree: Path | None,
     revision: str,
     architectures: Sequence[str],
     matches: Callable[[str], bool],
     *,
+    toolchains: Sequence[Toolchain] = (),
     disassemble: bool,
     progress: Callable[[str], Progress],
 ) -> list[BuildChange]:
     """Compile the builds whose ids match, for each architecture, and compare them, on all cores.
 
-    ``tree``: the files of the revision. Raises BadRevision, BadCase, or CompileError where machine code cannot be read.
+    ``tree``: the files of the revision; None: both sides are the working tree's. ``toolchains``: those of the new side,
+    each compared by itself. Raises BadRevision, BadCase, or CompileError where machine code cannot be read.
     """
-    own = _own_builds(project)
-    pairs: dict[tuple[str, str], tuple[SideBuild | None, SideBuild | None]] = {}
-    for arch in architectures:
-        other = _other_builds(tree, project.module, revision, arch)
-        pairs |= {(name, arch): (other.get(name), own.get(name)) for name in (*own, *other) if matches(name)}
-    calls = {
-        (name, arch, side): functools.partial(build.compile, Target(arch))
-        for side in (1, 0)  # ours are in the cache when the same source is asked for by the other side
-        for (name, arch), pair in pairs.items()
-        if (build := pair[side]) and pair[1] and pair[1].needs <= (read_capability(arch) or ANY)
-    }
+    own, pairs = _own_builds(project), list[_Pair]()
+    for toolchain in toolchains or (None,):
+        for arch in architectures:
+            other = _other_builds(tree, project.module, revision, arch) if tree else own
+            names = filter(matches, dict.fromkeys((*own, *other)))
+            pairs += [_Pair(name, arch, toolchain, (other.get(name), own.get(name)), tree is None) for name in names]
+    # Ours come first: they are in the cache when the same source is asked for by the other side.
+    calls = {key: call for is_new in (True, False) for pair in pairs for key, call in pair.calls(is_new=is_new)}
     images = images_or_errors(calls, progress("compiling"))
-    comparisons = {}
-    for key, pair in pairs.items():
-        sides = (Side(build=each, image=images.get((*key, i))) if each else None for i, each in enumerate(pair))
-        comparisons[key] = functools.partial(compare_build, *key, *sides, disassemble=disassemble)
+    comparisons = {pair: functools.partial(pair.compare, images, disassemble=disassemble) for pair in pairs}
     return [job.result() for job in on_all_cores(comparisons, progress("comparing")).values()]
+
+
+_Key = tuple[str, bool, Target]  # of what is compiled: a build of the new side's sources, or of the old side's
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Both sides of a build. ``same_sources``: they are of the same revision, and differ in the toolchain alone."""
+
+    name: str
+    arch: str
+    toolchain: Toolchain | None
+    sides: tuple[SideBuild | None, SideBuild | None]
+    same_sources: bool
+
+    def key(self, *, is_new: bool) -> _Key:
+        target = Target(self.arch)
+        target = self.toolchain.target(target) if is_new and self.toolchain else target
+        return self.name, is_new or self.same_sources, target
+
+    def calls(self, *, is_new: bool) -> Iterator[tuple[_Key, Callable[[], Image]]]:
+        """Yield what compiles a side, unless the working tree lacks the build or its GPUs are newer."""
+        side, new, key = self.sides[is_new], self.sides[1], self.key(is_new=is_new)
+        if side and new and new.needs <= (read_capability(key[2].arch) or ANY):
+            yield key, functools.partial(side.compile, key[2])
+
+    def compare(self, images: Mapping[_Key, Image | CompileError], *, disassemble: bool) -> BuildChange:
+        places = ("in the revision", "in the working tree")
+        if self.toolchain:
+            places = tuple(f"by {each.title}" for each in (INSTALLED, self.toolchain))
+        keys = [self.key(is_new=is_new) for is_new in (False, True)]
+        old, new = (
+            Side(build=build, image=images.get(key), where=where, arch=key[2].arch) if build else None
+            for build, key, where in zip(self.sides, keys, places, strict=True)
+        )
+        title = self.toolchain.title if self.toolchain else ""
+        return compare_build(self.name, self.arch, old, new, disassemble=disassemble, toolchain=title)
 
 
 def _own_builds(project: Project) -> dict[str, SideBuild]:
@@ -310,24 +365,29 @@ def _other_builds(tree: Path, module: str, revision: str, arch: str) -> dict[str
     }
 
 
-def compare_build(name: str, arch: str, old: Side | None, new: Side | None, *, disassemble: bool) -> BuildChange:
+def compare_build(
+    name: str, arch: str, old: Side | None, new: Side | None, *, disassemble: bool, toolchain: str = ""
+) -> BuildChange:
     """Compare the two sides of a build. Raises CompileError where machine code cannot be read."""
-    capability, change = read_capability(arch) or ANY, functools.partial(BuildChange, id=name, arch=arch)
+    change = functools.partial(BuildChange, id=name, arch=arch, toolchain=toolchain)
     if new is None:
         return change(state=State.GONE)
-    if new.build.needs > capability:
+    if new.build.needs > min(read_capability(side.arch or arch) or ANY for side in (old, new) if side):
         return change(state=State.TOO_NEW, notes=(f"it needs compute capability {new.build.needs}",))
     images = [side.image for side in (old, new) if side]
     if any(isinstance(image, CompileError) for image in images):
         return change(state=State.FAILED, notes=_failures(old, new), broken=isinstance(new.image, CompileError))
-    same = len({image.image_hash for image in images if isinstance(image, Image)}) < len(images)
+    both = [image for image in images if isinstance(image, Image)]
+    same = len({image.image_hash for image in both}) < len(images)
+    if len(both) > 1 and (toolchain or not same):
+        change = functools.partial(change, cost=cost_of(*both))
     besides = _besides(old, new)
     if same and not besides:
         return change(state=State.IDENTICAL)
     state = State.DIFFERENT if old else State.NEW
-    before, after = (_read(side, capability, disassemble=False) for side in (old, new))
+    before, after = (_read(side, arch, disassemble=False) for side in (old, new))
     if disassemble and before and after and before.kernels != after.kernels:  # it takes a third of a second each
-        before, after = (_read(side, capability, disassemble=True) for side in (old, new))
+        before, after = (_read(side, arch, disassemble=True) for side in (old, new))
     if not before or not after:
         return change(state=state, notes=besides if same else (*besides, NO_CODE))
     pairs = [KernelChange(entry=e, old=a, new=b) for e, (a, b) in paired(before.kernels, after.kernels).items()]
@@ -364,10 +424,9 @@ def _besides(old: Side | None, new: Side) -> tuple[str, ...]:
 
 def _failures(old: Side | None, new: Side) -> tuple[str, ...]:
     """Say which sides do not compile, and why."""
-    sides = {"in the revision": old, "in the working tree": new}
     return tuple(
-        f"{where}, {first_line(side.image)}"
-        for where, side in sides.items()
+        f"{side.where}, {first_line(side.image)}"
+        for side in (old, new)
         if side and isinstance(side.image, CompileError)
     )
 
@@ -384,11 +443,12 @@ class _Compiled:
     note: str = ""
 
 
-def _read(side: Side | None, capability: Capability, *, disassemble: bool) -> _Compiled | None:
-    """Read a side's kernels; None where it is not a cubin. A missing side has none."""
+def _read(side: Side | None, arch: str, *, disassemble: bool) -> _Compiled | None:
+    """Read a side's kernels; None where it is not a cubin. A missing side has none. ``arch``: unless it has its own."""
     if side is None:
         return _Compiled()
     assert isinstance(side.image, Image)
+    capability = read_capability(side.arch or arch) or ANY
     if not (cubin := read_cubin(read_image(side.image.path), capability)):
         return None
     codes, note = {}, ""

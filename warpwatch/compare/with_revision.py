@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,15 +13,20 @@ from pathlib import Path
 from statistics import median
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.launches import Capability
+from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.project import Project
+from warpwatch.compare import compile_cost
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed, load_in_background
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
+from warpwatch.devices.compile.toolchain import INSTALLED, Toolchain
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
+from warpwatch.machine_code.cubin import code_digest
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.identity import difference, incomparable
 from warpwatch.timing.measurement import Again, Budget, Measured
@@ -30,7 +36,7 @@ from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 # Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most
 # a dozen, and none where nothing differs.
 CONTROLS, CHANGED_FOR_A_CONTROL = 12, 4
-INSTALLED = "installed"  # stands for the version of a library, which both sides load
+SAME_LIBRARY = "installed"  # stands for the version of a library, which both sides load
 MIN_FOR_MEDIAN = 10  # changed kernels from which on their median change is printed
 
 
@@ -42,7 +48,8 @@ class RevisionComparison(Comparison):
     ``recorded_variances``: of a process, by case, from earlier runs on unchanged code, and their degrees of freedom.
     ``identical``: pairs of the same work, of which only ``controls`` are measured. ``apart``: the other revision's
     process, for calls. ``same_files``: no file of the repository differs. ``tree``: the folder that the other revision
-    is unpacked in. A process effect cancels in pairs, so there is no alarm.
+    is unpacked in. ``toolchain``: of this side, and the GPU's architecture, where --toolchain names one: what compilers
+    write beside machine code makes no difference then. A process effect cancels in pairs, so there is no alarm.
     """
 
     revision: str
@@ -55,6 +62,7 @@ class RevisionComparison(Comparison):
     apart: OtherProcess | None = None
     same_files: bool = False
     tree: Path = Path()
+    toolchain: tuple[Toolchain, Capability] | None = None
 
     @property
     def against(self) -> str:
@@ -117,14 +125,20 @@ class RevisionComparison(Comparison):
         if why or isinstance(image, CompileError):
             why = why or str(image).partition("\n")[0]
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {why}")
-        before = of_code(other.identity, image.image_hash, INSTALLED)
-        after = of_code(own_identity(case), own.image_hash, INSTALLED)
-        if changed := difference(before, after, same_source=self.same_files):
+        before = of_code(other.identity, self._digest(image), SAME_LIBRARY)
+        after = of_code(own_identity(case), self._digest(own), SAME_LIBRARY)
+        changed = difference(before, after, same_source=self.same_files)
+        if (changed or self.toolchain) and not call:
+            self.costs[case.build.id] = compile_cost.cost_of(image, own)
+        if changed:
             self.changed[case.id] = changed
             return None
         # A call of no library alone is what it was where no file has changed.
         known = not call or call.is_library or self.same_files
         return Decision(verdict=Verdict.IDENTICAL) if known else None
+
+    def _digest(self, image: Image) -> str:
+        return code_digest(image, self.toolchain[1]) if self.toolchain else image.image_hash
 
     def _why_not_declared(self, case: Case) -> str:
         """Say why the other revision may not declare a case: it has the file, and lacks a submodule.
@@ -164,6 +178,9 @@ class RevisionComparison(Comparison):
         """Return lines on what is compared with what, and the verdicts of the controls."""
         names = f"{self.revision} ({self.commit[:12]})"
         lines = [f"against {names}, both sides in the same processes, at least {SCREENING_PROCESSES}"]
+        if self.toolchain:
+            so = "" if self.same_files else f"; files differ from {self.revision} too, and may be the cause as well"
+            lines.append(f"toolchains: {INSTALLED.title} -> {self.toolchain[0].title}{so}")
         if self.controls:
             counts = Counter(str(decision.verdict) for decision in self.controls.values())
             verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
@@ -181,7 +198,7 @@ class RevisionComparison(Comparison):
         if len(ratios) >= MIN_FOR_MEDIAN:
             change = 100 * (median(ratios) - 1)
             lines.append(f"median change of the {len(ratios)} kernels whose machine code differs: {change:+.2f} %")
-        return lines
+        return lines + compile_cost.lines(self.costs)
 
     def _describe_changes(self) -> list[str]:
         """Return lines on what changed besides machine code, and on inputs that are drawn in another way."""
@@ -208,4 +225,8 @@ class RevisionComparison(Comparison):
         }
 
     def next_step(self, case: str, against: str) -> str:
-        return f"python -m warpwatch explain {case} --against {self.revision}"
+        if not self.toolchain:
+            return f"python -m warpwatch explain {case} --against {self.revision}"
+        family, variant, block, _, dtype = split_id(case)
+        words = shlex.join([self.revision, "--toolchain", self.toolchain[0].text])
+        return f"python -m warpwatch diff {words} -k {family}-{variant}-{block}-{dtype}"

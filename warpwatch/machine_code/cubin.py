@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from warpwatch.catalogue.launches import Capability
-from warpwatch.devices.compile.compiler import digest_of
+from warpwatch.devices.compile.compiler import Image, digest_of, read_image
 from warpwatch.devices.compile.symbols import (
     BROKEN,
     CUDA,
     CUDA_ENTRY,
     CUDA_INFO,
+    EXECUTABLE,
     SYMBOLS,
     Section,
     Symbol,
@@ -28,7 +29,7 @@ from warpwatch.devices.compile.symbols import (
 )
 
 NOBITS, PROGBITS = 8, 1
-WRITABLE, ALLOCATED, EXECUTABLE = 1, 2, 4  # flags of a section
+ALLOCATED = 2  # SHF_ALLOC, a flag of a section
 REGISTERS, FRAME, LEAST_STACK = 0x2F, 0x11, 0x12  # attributes: of a symbol's number and a value each
 # From this capability on, the shared memory that the system reserves lies in front of a kernel's own in its section.
 RESERVED_IN_SECTION, RESERVED = Capability(9, 0), 1024
@@ -36,7 +37,7 @@ RESERVED_IN_SECTION, RESERVED = Capability(9, 0), 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """Needs of a kernel. ``shared_bytes``: static, of a block. ``local_bytes``: of a thread.
+    """Needs of a kernel. ``shared_bytes``: static, of a block. ``local_bytes``: of a thread. ``code_bytes``: its size.
 
     ``code``: a hash of its machine code, with what schedules it, which no listing shows.
     """
@@ -45,6 +46,7 @@ class Needs:
     local_bytes: int
     shared_bytes: int
     code: str
+    code_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,19 @@ class Cubin:
 
     kernels: Mapping[str, Needs]
     data: str
+
+
+def code_digest(image: Image, capability: Capability) -> str:
+    """Return a digest of what a GPU runs of an image: kernels, their needs, constants and variables.
+
+    It is the same whatever else a compiler writes into the file, such as its version. The digest of the file where this
+    is not a cubin. Raises CompileError where the image is damaged.
+    """
+    cubin = read_cubin(read_image(image.path), capability)
+    if not cubin:
+        return image.image_hash
+    kernels = (f"{name} {needs}" for name, needs in sorted(cubin.kernels.items()))
+    return digest_of("\n".join([*kernels, cubin.data]).encode())
 
 
 def read_cubin(image: bytes, capability: Capability) -> Cubin | None:
@@ -81,6 +96,7 @@ def _read(elf: bytes, capability: Capability) -> Cubin:
             local_bytes=max(values.get((FRAME, number), 0), values.get((LEAST_STACK, number), 0)),
             shared_bytes=_shared_bytes(sections, symbol, capability),
             code=_hash(elf, sections[symbol.section]),
+            code_bytes=sections[symbol.section].length,
         )
     data = sorted(_hash(elf, section) for section in sections if _is_data(section))
     return Cubin(kernels=kernels, data=digest_of("".join(data).encode()))

@@ -18,6 +18,7 @@ import pytest
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.compare import compile_cost
 from warpwatch.compare.apart import OtherProcess
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.confirmation import Confirmation, run_to_build
@@ -33,7 +34,7 @@ from warpwatch.devices.gpus import sees_gpu
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
-from warpwatch.plugin.device import open_device
+from warpwatch.plugin.device import INSTALLED_TARGET, TOOLCHAIN, open_device
 from warpwatch.plugin.options import asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.storage import Results
 from warpwatch.plugin.xdist.processes import SLUG, handed, is_first, is_part, number_of_parts
@@ -220,6 +221,9 @@ class Run:
                 "one model; leave this host out, or run it by itself"
             )
         word, fail_on = functools.partial(spelled, self.config), value_of(self.config, "fail-on")
+        costs = [each for each in compile_cost.GATES if each in fail_on and not self.asked.against]
+        if costs:
+            yield f"{word('fail-on')} {costs[0]} compares with another revision's builds: give {word('against')} REV"
         if not value_of(self.config, "energy"):
             if "energy" in fail_on:
                 yield f"{word('fail-on')} energy measures none by itself: give {word('energy')} too"
@@ -234,6 +238,11 @@ class Run:
         elif why := self.worker.call(observers.objection, asked_observers(self.config)):
             yield f"{word('energy')}: {why}"
 
+    @property
+    def may_differ(self) -> bool:
+        """True where a file differs from the other revision, or the toolchain does."""
+        return bool(self.other and (not self.other.same_files or value_of(self.config, "toolchain")))
+
     def begin(self) -> None:
         """Begin to read another revision, and start the worker processes that measure after the first one.
 
@@ -246,7 +255,7 @@ class Run:
         with contextlib.suppress(BadRevision):  # told when its kernels are asked for: other mistakes come first
             self._read(self.asked.against)
         on_gpu = self.worker.settings.kind in ("auto", "gpu") and sees_gpu()
-        if self.other and not self.other.same_files and not is_first(self.config) and on_gpu:
+        if self.may_differ and not is_first(self.config) and on_gpu:
             start_spares(self.worker, number_of_parts(self.config))
 
     def _read(self, revision: str) -> OtherRevision:
@@ -255,8 +264,8 @@ class Run:
         return self.other
 
     def open_spares(self) -> None:
-        """Have the processes that measure after the first one open the GPU, where a file differs from the revision."""
-        device = self.device if self.other and not self.other.same_files and not self.first else None
+        """Have the processes that measure after the first one open the GPU, where anything may differ."""
+        device = self.device if self.may_differ and not self.first else None
         if isinstance(device, DeviceInfo) and device.has_gpu_clock:
             open_spares(self.worker, self.project.families, device, cold=self.cold)
 
@@ -347,11 +356,13 @@ class Run:
         )
 
     def _revision(self, revision: str, device: DeviceInfo, progress: Progress) -> RevisionComparison:
+        toolchain = self.config.stash[TOOLCHAIN]
+        target = self.config.stash[INSTALLED_TARGET] if toolchain else device.timing_target
         try:
             if not (other := self.other):  # it was not found, or the benchmarks are in other files than bench/'s
                 other = self._read(revision)
                 self.open_spares()
-            others = other.kernels(device.timing_target.arch)
+            others = other.kernels(target.arch)
             variances = read_variances(device.slug, self.project.baselines)
         except (BadRevision, BadRun) as error:
             raise pytest.UsageError(_worded(self.config, error)) from None
@@ -369,13 +380,14 @@ class Run:
             revision=revision,
             commit=other.commit,
             others=others,
-            images={} if self.first else compile_other_kernels(wanted, device.timing_target, compiling),  # parts do
+            images={} if self.first else compile_other_kernels(wanted, target, compiling),  # parts do
             side_by_side=PairComparison(self.gpu.get("note", ""), number_of_parts(self.config)),
             recorded_variances=variances,
             apart=apart,
             same_files=other.same_files,
             tree=other.tree,
             lacks=missing_submodules(other.tree),
+            toolchain=(toolchain, device.capability) if toolchain else None,
         )
 
 

@@ -289,6 +289,7 @@ class BenchPlugin:
             controls=comparison.controls,
             energy=comparison.energy,
             explained=comparison.explained,
+            costs=comparison.costs,
             lines=tuple(comparison.describe()) if comparison.active else (),
             notes=tuple(run.notes),
             alarm=comparison.alarm,

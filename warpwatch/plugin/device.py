@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import sys
 from collections.abc import Generator
+from dataclasses import replace
 
 import pytest
 
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.compile.compiler import CompileError, cache_notes
+from warpwatch.devices.compile.compiler import CompileError, Target, cache_notes
+from warpwatch.devices.compile.toolchain import read_toolchain
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
@@ -19,6 +23,8 @@ from warpwatch.plugin.xdist.processes import is_first, is_part
 PROJECT = pytest.StashKey[Project]()
 WORKER = pytest.StashKey[Worker]()
 DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()
+TOOLCHAIN = pytest.StashKey["Toolchain | None"]()  # of --toolchain
+INSTALLED_TARGET = pytest.StashKey[Target]()  # what the other side is compiled for then
 MODEL = pytest.StashKey[str]()  # the GPU's slug, where processes of xdist are told of it before a GPU is opened here
 CACHE_NOTES = pytest.StashKey[dict[str, None]]()  # a sentence for each file or folder that the caches refused
 
@@ -32,11 +38,35 @@ def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
         wanted = value_of(config, "device")
         config.stash[DEVICE] = try_device(config.stash[WORKER], wanted, spelled(config, "device"))
         if isinstance(config.stash[DEVICE], DeviceInfo):
+            config.stash[DEVICE] = with_toolchain(config, config.stash[DEVICE])
             config.stash[CACHE_NOTES].update(dict.fromkeys(config.stash[WORKER].call(cache_notes)))
     device = config.stash[DEVICE]
     if isinstance(device, pytest.UsageError):
         raise device
     return device
+
+
+def with_toolchain(config: pytest.Config, device: DeviceInfo) -> DeviceInfo | pytest.UsageError:
+    """Return the device as --toolchain has kernels compiled for it, or why that is impossible."""
+    text, word = value_of(config, "toolchain"), spelled(config, "toolchain")
+    config.stash[TOOLCHAIN] = None
+    if not text:
+        return device
+    if not value_of(config, "against"):
+        return pytest.UsageError(f"{word} compares with another revision: give {spelled(config, 'against')} HEAD")
+    if not device.has_gpu_clock:
+        cure = "`python -m warpwatch diff --toolchain` compares machine code without one"
+        return pytest.UsageError(f"{word} needs a GPU, which machine code is for: {cure}")
+    try:
+        toolchain = read_toolchain(text, functools.partial(print, file=sys.stderr, flush=True))
+    except CompileError as error:
+        return pytest.UsageError(f"{word}: {error}")
+    if not toolchain.runs_on(device.capability):
+        own = device.capability.arch
+        return pytest.UsageError(f"{word}: {device.name} runs code for {own}, and none for {toolchain.arch}")
+    config.stash[TOOLCHAIN], config.stash[INSTALLED_TARGET] = toolchain, device.timing_target
+    targets = {name: toolchain.target(getattr(device, name)) for name in ("target", "timing_target")}
+    return replace(device, **targets)
 
 
 def try_device(worker: Worker, wanted: str, option: str = "--device") -> DeviceInfo | NoDevice | pytest.UsageError:

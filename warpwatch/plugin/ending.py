@@ -18,6 +18,7 @@ import pytest
 from warpwatch.catalogue.names import unknown_word
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.compare import compile_cost
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.energy import lines as energy_lines
 from warpwatch.compare.reference import RECORD
@@ -106,6 +107,7 @@ class Ending:
             "decisions": comparison.decisions,
             "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
             "energies": comparison.energy,
+            "costs": comparison.costs,
             "past": comparison.past,
             "notes": [*(comparison.describe() if comparison.active else ()), *untrusted, *self.remarks()],
             "alarm": comparison.alarm,
@@ -126,16 +128,16 @@ class Ending:
     def _judge(self, session: pytest.Session, reporter: Reporter) -> list[str]:
         run, comparison, asked = self._run, self._run.comparison, self._run.asked
         reasons, (measured, left_out) = value_of(self._config, "fail-on"), self._energies()
-        silent = bool(left_out) and not measured
-        if run.missing or _fails(asked, comparison, reasons) or (silent and "energy" in reasons):
+        silent, costs = bool(left_out) and not measured, compile_cost.failures(comparison.costs, reasons)
+        if run.missing or costs or _fails(asked, comparison, reasons) or (silent and "energy" in reasons):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         nothing = bool(asked.option) and not comparison.compared
         others = [name for name, each in comparison.decisions.items() if each.verdict not in COMPARED]
         if reporter and (left := list(run.passed) if nothing else others):  # whole reports: other plugins read them
             reporter.stats[NOT_COMPARED] = [run.passed[name] for name in left if name in run.passed]
-        words = []
+        words = costs
         if silent:
-            words = [f"NO ENERGY WAS MEASURED ({spelled(self._config, 'energy')}): {_reasons(left_out)}"]
+            words += [f"NO ENERGY WAS MEASURED ({spelled(self._config, 'energy')}): {_reasons(left_out)}"]
         if nothing:
             why = asked.nothing or _why_nothing(comparison)
             words.append(f"NOTHING WAS COMPARED ({asked.option}): {why}; no kernel could be called slower")

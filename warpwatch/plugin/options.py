@@ -96,14 +96,20 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "REV",
         "help": "Time each kernel in turns with that of another git revision, and judge which is slower.",
     },
+    "toolchain": {
+        "metavar": "NVCC",
+        "help": "With --against: compile this side by another nvcc, for another architecture or with more flags, such "
+        "as 'nvcc=13.2 -arch=sm_90a -use_fast_math' (docs/toolchains.md).",
+    },
     "self-check": _FLAG | {"help": "A/A test, then injected slowdowns: false alarms and sensitivity on this GPU."},
-    "fail-on": one_of("unsure", "incomparable", "common", "energy")
+    "fail-on": one_of("unsure", "incomparable", "common", "energy", "size", "compile-time")
     | {
         "action": "append",
         "default": [],
         "help": "Exit with 1 also where a case is unsure (unsure), where one cannot be compared or none was compared "
-        "(incomparable), where all cases became slower together (common), or where one takes more energy (energy). Can "
-        "be given several times.",
+        "(incomparable), where all cases became slower together (common), where one takes more energy (energy), or "
+        "where, with --against, machine code or the time to compile it grew (size, compile-time). Can be given several "
+        "times.",
     },
     "baseline": {
         "metavar": "WHERE",

@@ -27,7 +27,7 @@ from warpwatch.devices.mismatch import WrongElements
 from warpwatch.runs.explained import Explained, Figure, RecordedCause
 from warpwatch.runs.faults import Fault, Place, merged
 from warpwatch.runs.identity import digest_of_work
-from warpwatch.runs.record import CaseRecord, Outcome, RunRecord, TestRecord
+from warpwatch.runs.record import BuildCost, CaseRecord, Outcome, RunRecord, TestRecord
 from warpwatch.verdict.rule import Decision, Verdict
 
 SCHEMA = 1
@@ -171,6 +171,8 @@ class Measurement(Struct, frozen=True, kw_only=True):
     shared_bytes: int
     occupancy: float | None
     grid: tuple[int, ...] | None
+    code_bytes: int
+    compile_seconds: float | None
     code: str
     work: str
 
@@ -284,8 +286,8 @@ class Document(Struct, frozen=True, kw_only=True):
 
     ``against``: commit of the other side; ``past``: files of the saved runs that were compared with. ``counts``: of
     outcomes of tests, and of verdicts on times and on energies. ``others``: tests of no kernel that did not pass.
-    ``notes``: on the run as a whole; ``alarm``: what changed for all cases together. ``next``: what to do. ``code``: of
-    ``warpwatch diff``.
+    ``notes``: on the run as a whole; ``alarm``: what changed for all cases together. ``next``: what to do. ``costs``:
+    of builds on both sides. ``code``: of ``warpwatch diff``.
     """
 
     schema: int = SCHEMA
@@ -307,6 +309,7 @@ class Document(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     alarm: str
     next: tuple[str, ...]
+    costs: Mapping[str, BuildCost] = {}
     code: CodeDifference | None = None
 
 
@@ -346,6 +349,7 @@ def document_of(
         notes=tuple(dict.fromkeys((*record.remarks, *record.notes))),
         alarm=record.alarm,
         next=tuple(record.next),
+        costs=record.costs,
     )
 
 
@@ -444,7 +448,7 @@ def _measurement(timed: CaseRecord) -> Measurement:
     facts, samples = timed.facts, timed.samples
     names = [
         *("cache", "how", "launch_seconds", "seed", "gflops", "gbs", "share", "joules", "watts"),
-        *("registers", "local_bytes", "shared_bytes", "occupancy", "grid"),
+        *("registers", "local_bytes", "shared_bytes", "occupancy", "grid", "code_bytes", "compile_seconds"),
     ]
     return Measurement(
         samples=len(samples),

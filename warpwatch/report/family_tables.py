@@ -215,6 +215,7 @@ def partition(cases: Sequence[Entry]) -> Table:
     for e in [*sorted(kernels, key=lambda e: e.work), *of_widest_shape(kernels)[1]]:
         largest[e.variant, e.block] = e
     heads = ["blocks", "threads a block", "elements a thread", "registers a thread", "shared memory, B", "occupancy"]
+    heads += ["machine code, B", "compile time, s"]
     rows = [([e.variant, e.block, e.shape], _shared_out(e)) for e in kernels if largest[e.variant, e.block] is e]
     filled = [i for i in range(len(heads) + 1) if any(cells[i].text for _, cells in rows)]
     names, heads = ["variant", "block", "shape"], [*heads, "time, µs"]
@@ -240,6 +241,8 @@ def _shared_out(e: Entry) -> list[Cell]:
         _count(facts.registers),
         _count(facts.shared_bytes + (facts.dynamic_shared_bytes or 0)),
         Cell(text=f"{100 * facts.occupancy:.0f} %" if facts.occupancy else ""),
+        _count(facts.code_bytes),
+        _figure("{:.2f}".format, facts.compile_seconds),
         cell_of(e, micro(e.seconds), values=[1e6 * e.seconds]),
     ]
 

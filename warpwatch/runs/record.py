@@ -54,6 +54,7 @@ Joules = Annotated[float, Meta(ge=0, le=1e9)]
 Clock = Annotated[float, Meta(gt=0, le=10**6)]  # in MHz
 Rate = Annotated[float, Meta(ge=0, le=1e18)]
 Moment = datetime  # the field ``datetime`` hides the type's own name
+Compiling = Annotated[float, Meta(ge=0, le=LONGEST)]  # seconds of processor time
 T = TypeVar("T")
 
 
@@ -85,6 +86,19 @@ class Sides:
             raise ValueError("both sides need the same processes, and as many samples in each, two a turn")
 
 
+@dataclass(frozen=True, kw_only=True)
+class BuildCost:
+    """Machine code of a build in bytes, and processor time of its compilers, on both sides.
+
+    Bytes are 0, and seconds are None, where they are unknown: of PTX, and of what was compiled by an earlier run.
+    """
+
+    old_bytes: Count = 0
+    new_bytes: Count = 0
+    old_seconds: Compiling | None = None
+    new_seconds: Compiling | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
     """Facts that are recorded beside a case's samples. A fact that older runs do not have is None, empty or 0."""
@@ -112,6 +126,8 @@ class Facts:
     explanation: Text = ""  # in runs of version 0: the likely cause of that verdict
     again: tuple[Samples, ...] = ()  # samples of further processes, where the case was measured again
     local_bytes: Count = 0
+    code_bytes: Count = 0  # of the build's machine code
+    compile_seconds: Compiling | None = None  # processor time of its compilers; None where it was in the cache
     threads: Count = 0  # that a block may have at most
     occupancy: Annotated[float, Meta(ge=0, le=1)] | None = None
     operations: Count = 0
@@ -252,6 +268,7 @@ class _RunFacts:
     were measured all the same. ``tests``: in a saved benchmark those that did not pass, in another record all.
     ``missing``: cases that the other side has and a whole run had not. ``past``: the files of the runs that it was
     compared with. ``notes``: what holds for the comparison as a whole; ``alarm``: what changed for all cases together.
+    ``costs``: of builds whose work differs from the other revision's, and of all those that another toolchain compiles.
     ``nothing``: says that nothing was compared, tested or measured. ``settings``: options of this run by name.
     ``explained``: why cases are slower or faster. ``next``: what to do after the run; ``next_steps``: after a case's
     verdict. In a record of its own: ``remarks``: on the run; ``left_out``: cases or tests that the run did not have, by
@@ -267,6 +284,7 @@ class _RunFacts:
     energies: Mapping[Text, Decision] = field(default_factory=dict)
     controls: Mapping[Text, Text] = field(default_factory=dict)
     tests: Sequence[TestRecord] = ()
+    costs: Mapping[Text, BuildCost] = field(default_factory=dict)
     missing: Sequence[Text] = ()
     past: Sequence[Text] = ()
     notes: Sequence[Text] = ()

@@ -11,6 +11,7 @@ from typing import Any
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.named_arguments import call
+from warpwatch.devices.compile.compiler import code_size
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError, NoFigure
@@ -210,6 +211,8 @@ def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
         "bytes": case.work.bytes,
         "source_hash": kernel.image.source_hash,
         "image_hash": kernel.image.image_hash,
+        "code_bytes": code_size(kernel.image.path),
+        "compile_seconds": kernel.image.seconds,
         "prints": bool(case.family.prints),
     }
 

@@ -22,7 +22,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +31,7 @@ from softcuda.cache import Cache, CacheError, Compiled, Entry, note, notes, read
 from softcuda.dependencies import SAYING, Dependencies, Observation, Place, Unrepeatable, surroundings, without_noise
 from softcuda.dependencies import digest_of as state_of
 from warpwatch.catalogue.launches import Capability
+from warpwatch.devices.compile.symbols import code_bytes
 
 ENGINE = Path(__file__).resolve().parents[3]  # the folder that holds the packages warpwatch and softcuda
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
@@ -66,12 +67,13 @@ class Image:
     """A compiled kernel: a cubin or a shared object, with its hashes.
 
     ``source_hash``: of all that it was compiled of and with. ``image_hash``: of the machine code, which may be equal
-    for different sources.
+    for different sources. ``seconds``: the processor time of its compilers, or None where it was in the cache.
     """
 
     path: Path
     source_hash: str
     image_hash: str
+    seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -151,9 +153,9 @@ def _capture(command: list[str]) -> str:
 
 
 @functools.cache
-def architectures() -> list[Capability]:
-    """List the architectures that the installed nvcc compiles for, oldest first."""
-    numbers = re.findall(r"compute_(\d+)(\d)\b", _capture([nvcc().program, "--list-gpu-arch"]))
+def architectures(program: str = "") -> list[Capability]:
+    """List the architectures that an nvcc compiles for, oldest first. ``program``: as for ``nvcc``."""
+    numbers = re.findall(r"compute_(\d+)(\d)\b", _capture([nvcc(program).program, "--list-gpu-arch"]))
     return sorted(Capability(int(major), int(minor)) for major, minor in numbers)
 
 
@@ -236,11 +238,13 @@ def _compiled(
     key = b"\0".join((surroundings(), *texts))
 
     def make_anew() -> Compiled:
+        _thread.seconds = 0.0
         contents, needed = make()
         return contents, needed and replace(needed, source=state_of(str(source)))
 
+    _thread.seconds = None
     digest, entry = kernel_cache().compiled(source.stem, key, tail, root, make_anew, is_code=tail == ".so")
-    return Image(entry.path, digest, entry.checksum)
+    return Image(entry.path, digest, entry.checksum, _thread.seconds)
 
 
 def _flags(
@@ -386,7 +390,7 @@ def _link_all(root: Path, folder: Path) -> None:
             Path(folder, path.name).symlink_to(path.absolute())
 
 
-_compilers: dict[subprocess.Popen[str], object] = {}  # those that run now, and the threads that they belong to
+_compilers: dict[subprocess.Popen[bytes], object] = {}  # those that run now, and the threads that they belong to
 _thread = threading.local()
 
 
@@ -423,29 +427,44 @@ def _run(command: list[str], root: Path, observation: Observation) -> tuple[int,
     """
     environment = observation.environment(getattr(_thread, "environment", None)) | {"TMPDIR": str(observation.folder)}
     environment.pop("PYTHONSAFEPATH", None)  # by which PART would not find the modules beside it
-    with subprocess.Popen(
-        command,
-        cwd=root,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        process_group=0,
-    ) as process:
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as output,
+        tempfile.TemporaryFile("w+", errors="replace") as errors,
+        subprocess.Popen(
+            command,
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            process_group=0,
+        ) as process,
+    ):
         _compilers[process] = getattr(_thread, "owner", None)
         try:
-            output, errors = process.communicate()
+            with contextlib.suppress(ChildProcessError):  # it was killed, and waited for
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+                _thread.seconds = (getattr(_thread, "seconds", None) or 0.0) + _processor_seconds(process.pid)
+            process.wait()
         except BaseException:
             _kill(process)
             raise
         finally:
             del _compilers[process]
-    return process.returncode, errors + output
+        for file in (errors, output):
+            file.seek(0)
+        return process.returncode, errors.read() + output.read()
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
+def _processor_seconds(process: int) -> float:
+    """Return the processor time of a process that has ended, and of those that it has waited for."""
+    with contextlib.suppress(OSError):
+        ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -455,6 +474,14 @@ def _kill(process: subprocess.Popen[str]) -> None:
 def read_image(path: Path) -> bytes:
     """Read a compiled kernel. Raises CompileError where it is damaged, or belongs to another user."""
     return read(path)
+
+
+@functools.cache
+def code_size(path: Path) -> int:
+    """Return the bytes of machine code of a compiled kernel; 0 where they are unknown, as of PTX."""
+    with contextlib.suppress(CompileError, OSError):  # it is damaged, or has gone: whoever runs it says so
+        return code_bytes(read_image(path))
+    return 0
 
 
 def files_of(source: Path, root: Path) -> set[Path]:

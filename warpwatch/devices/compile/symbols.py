@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # SHT_SYMTAB, SHT_DYNSYM
 RELA, REL = 4, 9  # SHT_RELA, SHT_REL: relocations of 24 bytes with the number that is added, and of 16 without
+EXECUTABLE = 4  # SHF_EXECINSTR, a flag of a section
 OBJECT, FUNCTION, GLOBAL, CUDA = 1, 2, 1, 190  # STT_OBJECT, STT_FUNC, STB_GLOBAL, EM_CUDA
 CUDA_ENTRY = 0x10  # STO_CUDA_ENTRY: a function of a cubin that can be launched
 CUDA_INFO = 0x70000000  # the kind of a section .nv.info: of all kernels, or of the one whose section is linked
@@ -51,6 +52,16 @@ def find_elf(image: bytes) -> bytes:
 def read_machine(elf: bytes) -> int:
     """Return the number of the machine that an ELF file is for."""
     return int(struct.unpack_from("<H", elf, 18)[0])
+
+
+def code_bytes(image: bytes) -> int:
+    """Return the bytes of machine code of a cubin; 0 where they are unknown, as of PTX."""
+    elf = find_elf(image)
+    try:
+        sections = read_sections(elf) if elf and read_machine(elf) == CUDA else []
+    except BROKEN:
+        return 0
+    return sum(section.length for section in sections if section.flags & EXECUTABLE)
 
 
 def read_sections(elf: bytes) -> list[Section]:

@@ -194,4 +194,6 @@ def _resources(facts: Facts) -> dict[str, str]:
         "Fallback": facts.fallback,
         "Library": facts.library or "",
         "Machine code": facts.image_hash or "",
+        "Size of code": f"{facts.code_bytes:,} B" if facts.code_bytes else "",
+        "Compile time": "" if facts.compile_seconds is None else f"{facts.compile_seconds:.2f} s of processor time",
     }

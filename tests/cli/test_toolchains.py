@@ -1,0 +1,169 @@
+"""Tests ``warpwatch diff --toolchain``: what another nvcc or flag changes is named, and all else is identical."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.command import git
+from tests.cli.test_diff import BUILD, COMMIT, HEAD, INDEX, KERNELS, declare, diff
+from warpwatch.compare.code_difference import CodeDifference, State
+from warpwatch.devices.compile.compiler import NoCompiler, nvcc
+from warpwatch.devices.compile.toolchain import INSTALLED
+from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
+from warpwatch.report.document import Document
+
+DIVIDES = HEAD % "divides" + INDEX + "    y[i] = x[i] / (x[i] + 1);\n}\n"
+SPILLS = KERNELS["spills"].replace("__launch_bounds__(128)", "").replace("float held", "int held")
+FAST, FEW = "nvcc -prec-div=false", "nvcc -maxrregcount=32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What one run of the command printed and wrote. ``titles``: of the toolchains."""
+
+    done: subprocess.CompletedProcess[str]
+    json: CodeDifference
+    markdown: str
+
+    @property
+    def states(self) -> dict[tuple[str, str], State]:
+        """State of each build that is not identical, by its variant and its toolchain's flags."""
+        return {(each.id.split("-")[1], each.toolchain.split()[2]): each.state for each in self.json.builds}
+
+
+def compared(folder: Path, *arguments: str) -> Found:
+    files = [folder / name for name in ("table.md", "all.json")]
+    done = diff(folder, *arguments, "--markdown", str(files[0]), "--json", str(files[1]))
+    document = msgspec.json.decode(files[1].read_bytes(), type=Document).code
+    assert document, done.stderr
+    return Found(done=done, json=document, markdown=files[0].read_text())
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for find, missing in ((nvcc, NoCompiler), (nvdisasm, NoDisassembler)):
+        try:
+            find()
+        except missing as lacking:
+            pytest.skip(str(lacking))
+    folder = tmp_path_factory.mktemp("toolchains")  # in no repository: both sides are what lies there
+    (folder / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
+    declare(folder, {"spills": SPILLS, "divides": DIVIDES, "same": KERNELS["same"]})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(repository: Path) -> Found:
+    gates = ("--fail-on", "spills,registers,occupancy,size")
+    return compared(repository, "--toolchain", FAST, "--toolchain", FEW, *gates)
+
+
+def test_each_flag_changes_its_own_kernel_and_the_others_are_identical(found: Found) -> None:
+    different = State.DIFFERENT
+    assert found.states == {("divides", "-prec-div=false"): different, ("spills", "-maxrregcount=32"): different}
+    base = INSTALLED.title
+    assert found.json.toolchains == (base, f"{base} -prec-div=false", f"{base} -maxrregcount=32")
+    assert found.json.counts == {
+        f"sm_90, {title}": {"identical": 2, "different": 1} for title in found.json.toolchains[1:]
+    }
+    assert found.done.stdout.startswith(
+        f"the working tree by {base} -prec-div=false, by {base} -maxrregcount=32, against {base}\n"
+    )
+
+
+def test_a_spill_is_named_by_its_own_gate(found: Found) -> None:
+    assert found.done.returncode == 1
+    titled = f"work-spills{BUILD} (sm_90, {INSTALLED.title} -maxrregcount=32)"
+    assert f"error: {titled}: local memory of a thread grew from 0 to" in found.done.stderr
+    assert f"error: {titled}: machine code grew from" in found.done.stderr
+    assert not [each for each in found.json.failures if "divides" in each]  # it became shorter
+    assert "registers grew" not in found.done.stderr
+    assert f"sm_90, {INSTALLED.title} -maxrregcount=32: worse: spills of 1 kernel\n" in found.done.stdout
+
+
+def test_the_table_has_a_column_for_each_toolchain(found: Found) -> None:
+    lines = [*found.done.stdout.splitlines(), ""]
+    (at,) = (number for number, line in enumerate(lines) if line.startswith(f"work-spills{BUILD} (sm_90)  "))
+    rows = [re.split(r" {2,}", line.strip()) for line in lines[at : lines.index("", at)]]
+    assert rows[0][1:] == [*found.json.toolchains]
+    local = next(cells for cells in rows if cells[0] == "local memory")
+    assert local[1:3] == ["0 B", "="]
+    assert re.fullmatch(r"\d+ B, \d+ loads, \d+ stores", local[3])
+    (row,) = (line for line in found.markdown.splitlines() if line.startswith(f"| `work-divides{BUILD} (sm_90)` |"))
+    old, fast, few = row.removesuffix(" |").split(" | ")[1:]
+    assert re.search(r"instructions: \d+", old)
+    assert old != fast
+    assert set(few.split("<br>")) == {f"{each.partition(':')[0]}: =" for each in old.split("<br>")}
+
+
+def test_another_side_is_a_revision_where_one_is_named(repository: Path) -> None:
+    for command in (("init", "-q", "-b", "main"), ("add", "mine", "pyproject.toml"), COMMIT):
+        git(repository, *command)
+    done = diff(repository, "HEAD", "--toolchain", FAST, "-k", "same")
+    assert done.returncode == 0, done.stderr
+    assert ", against HEAD (" in done.stdout
+    assert f") by {INSTALLED.title}\n" in done.stdout
+    assert "1 build: 1 identical" in done.stdout
+
+
+def test_a_toolchain_that_cannot_be_used_is_bad_input(repository: Path) -> None:
+    done = diff(repository, "--toolchain", "nvcc=/no/such")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: 'nvcc=/no/such' cannot be used: there is no nvcc in /no/such: ")
+
+
+def stand_in(folder: Path, *more: str, banner: str = "13.0.1") -> str:
+    """Write an nvcc that is called an older one; ``more``: the flags that it adds. Returns its path."""
+    program = folder / "bin" / "nvcc"
+    program.parent.mkdir(parents=True)
+    own, added = shlex.quote(nvcc().program), shlex.join(more)
+    version = f"{own} --version | sed 's/V13[.0-9]*/V{banner}/'"
+    program.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then {version}; else exec {own} "$@" {added}; fi\n')
+    program.chmod(0o755)
+    return f"nvcc={folder}"
+
+
+@pytest.mark.slow
+def test_an_nvcc_that_writes_other_metadata_alone_changes_nothing(repository: Path, tmp_path: Path) -> None:
+    done = compared(repository, "--toolchain", stand_in(tmp_path, "-lineinfo"), "-k", "same or divides")
+    assert "2 builds: 2 identical" in done.done.stdout
+    assert done.json.toolchains[1] == "nvcc 13.0.1"
+
+
+@pytest.mark.slow
+def test_an_older_nvcc_that_makes_other_code_is_named(repository: Path, tmp_path: Path) -> None:
+    older = compared(repository, "--toolchain", stand_in(tmp_path, "-Xptxas", "-O0"), "-k", "same", "--fail-on", "size")
+    ((build),) = older.json.builds
+    assert (build.state, build.toolchain) == (State.DIFFERENT, "nvcc 13.0.1")
+    assert f"error: work-same{BUILD} (sm_90, nvcc 13.0.1): machine code grew from" in older.done.stderr
+
+
+@pytest.mark.slow
+def test_a_side_that_does_not_compile_is_told_by_its_toolchain(repository: Path, tmp_path: Path) -> None:
+    broken = compared(repository, "--toolchain", stand_in(tmp_path, "-Dfloat=no_such_type"), "-k", "same")
+    assert broken.done.returncode == 1
+    ((build),) = broken.json.builds
+    assert build.state == State.FAILED
+    assert build.notes[0].startswith("by nvcc 13.0.1, mine/same.cu does not compile: ")
+
+
+@pytest.mark.slow
+def test_a_compiler_that_takes_three_times_as_long_is_named(repository: Path, tmp_path: Path) -> None:
+    toolchain = stand_in(tmp_path / "slow")
+    program = tmp_path / "slow" / "bin" / "nvcc"
+    text = program.read_text()
+    spin = "else sh -c 'ulimit -t 2; while :; do :; done';"  # two seconds of processor time
+    program.write_text(text.replace("else ", f"{spin} ", 1))
+    arguments = ("--toolchain", toolchain, "-k", "same", "--fail-on", "compile-time")
+    cold = {"WARPWATCH_CACHE": str(tmp_path / "cache")}
+    first, again = (diff(repository, *arguments, **cold) for _ in range(2))
+    assert f"error: work-same{BUILD} (sm_90, nvcc 13.0.1): compile time grew by over 100%: " in first.stderr
+    assert "error: the compile time of none of 1 build is known on both sides: " in again.stderr
+    assert (first.returncode, again.returncode) == (1, 1)
