@@ -22,6 +22,7 @@ UNSUPPORTED = {
     "launches from kernels": ["cudaLaunchDevice", "cudaDeviceSynchronize", "cudaGetParameterBuffer"],
 }  # fmt: skip
 REASON = {name: why for why, names in UNSUPPORTED.items() for name in names}
+REASON_WORDS = {name.rpartition("::")[2] for name in REASON}
 
 
 # A call that ptx.h forbids: g++ names the line of ptx.h, and after "inlined from" those that led there.

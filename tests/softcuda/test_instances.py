@@ -107,6 +107,58 @@ def test_an_image_has_the_instances_that_host_code_launches(either: Device) -> N
     assert loads(either, LAUNCHES, INSTANCES)
 
 
+READ = """#include <type_traits>
+#include <utility>
+#include <nowhere/tensors.h>
+#ifndef __VECTOR_TYPES_H__
+struct double2 { double x, y; };
+#endif
+template <int N> __global__ void scale(float* p) { p[threadIdx.x] *= N; }
+template <int N> struct Launch { static void run(float* p) { scale<N><<<1, N>>>(p); } };
+void of_class(float* p) { Launch<4>::run(p); }
+template <typename T> __global__ void put(T* p, int n) { if (threadIdx.x < n) p[threadIdx.x] = T(1); }
+struct Launcher {
+    template <typename T, typename... A> void operator()(A&&... a) { put<T> << <1, 32>> >(std::forward<A>(a)...); }
+};
+template <typename F, typename... A> void by(F& f, A&&... a) { f.template operator()<short>(std::forward<A>(a)...); }
+void of_functor(short* p) { Launcher launcher; by(launcher, p, 5); }
+void of_lambda(void* p)
+{
+    auto const call = [&](auto tag) { using T = decltype(tag); put<T><<<1, 1>>>((T*)p, 1); };
+    call(1.0);
+}
+template <typename T> void unknown(tensors::Tensor x)
+{
+    if (x.empty()) return;
+    else put<T><<<1, 32, x.stream()>>>(x.data<T>(), 1);
+}
+void of_unknown(tensors::Tensor x) { unknown<char>(x); put<long><<<1, 1>>>(x.data<long>(), 1); }
+template <typename T, int N> __global__ std::enable_if_t<(sizeof(T) == 4 && N > 0)> filled(T* p) { p[threadIdx.x] = N; }
+template <typename... T> __global__ void several(T*... p) { (void(*p = 1), ...); }
+void of_packs(int* p, float* q) { filled<int, 8><<<1, 1>>>(p); several<<<1, 1>>>(p, q); }
+struct Flow {
+    int v;
+    __host__ __device__ Flow(int* s) { if (cudaMemcpyFromSymbol(&v, s, sizeof(int)) != cudaSuccess) v = 0; }
+};
+__global__ void flows(Flow* f) { f->v += threadIdx.x; }
+template <typename T> struct Surface {
+    cudaChannelFormatDesc desc{cudaCreateChannelDesc<T>()};
+    int flags{cudaArraySurfaceLoadStore};
+    struct Accessor { T* p; __device__ void put(int x) { p[x] = T(1); } };
+};
+__global__ void accesses(Surface<float>::Accessor a) { a.put(threadIdx.x); }
+namespace widths { typedef unsigned int uint32_t; }
+__global__ void counts(uint32_t* p, double2) { p[threadIdx.x] = 1u; }
+"""
+READ_NAMES = ["_Z5scaleILi4EEvPf", "_Z3putIsEvPT_i", "_Z3putIdEvPT_i", "_Z3putIcEvPT_i", "_Z3putIlEvPT_i",
+              "_Z6filledIiLi8EENSt9enable_ifIXaaeqstT_Li4EgtT0_Li0EEvE4typeEPS1_", "_Z7severalIJifEEvDpPT_",
+              "_Z5flowsP4Flow", "_Z8accessesN7SurfaceIfE8AccessorE", "_Z6countsPj7double2"]  # fmt: skip
+
+
+def test_launches_are_found_wherever_the_language_allows_them(either: Device) -> None:
+    assert loads(either, READ, READ_NAMES)
+
+
 STATIC = """static __global__ void alone(int* out) { *out = 1; }
 namespace outer { namespace inner { static __global__ void L2(int* out, float) { *out = 2; } } }
 template <typename T> static __global__ void many(T* out) { *out = 3; }

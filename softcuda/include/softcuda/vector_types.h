@@ -3,6 +3,12 @@
 
 #include <cstddef>
 
+// Guards of CUDA's own headers, which nvcc includes first: some sources bring copies of these behind them.
+#define __VECTOR_TYPES_H__
+#define __VECTOR_FUNCTIONS_H__
+#define __DRIVER_TYPES_H__
+#define __CUDA_RUNTIME_H__
+
 #define SOFTCUDA_VECTORS(name, type, align2, align4) \
     struct name##1 { type x; }; \
     struct alignas(align2) name##2 { type x, y; }; \
