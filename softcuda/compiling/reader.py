@@ -234,7 +234,7 @@ class Unit:
             position = stop
             opened = self._container(cursors[0], stop)
             if opened:
-                yield from self.within(cursors[0], opened, stop - 1)
+                yield from self.within(self._innermost(cursors[0], opened), opened, stop - 1)
                 continue
             declaration = self._declaration(begin, stop, following, cursors)
             position = declaration.last
@@ -262,6 +262,15 @@ class Unit:
         start = self.place(cursor.extent.start.offset)
         head = re.compile(r'(?:inline\s+)?namespace\b[^{;]*\{|extern\s*"C(?:\+\+)?"\s*\{').match(self.text, start)
         return head.end() if head else 0
+
+    def _innermost(self, cursor, opened: int):
+        """Return the innermost namespace of a::b::c, whose bracket is behind all names."""
+        inner = [cursor]
+        while inner:
+            cursor = inner[0]
+            inner = [each for each in cursor.get_children() if each.kind.name == "NAMESPACE"
+                     and self.place(each.extent.start.offset) < opened]  # fmt: skip
+        return cursor
 
     def _declaration(self, first: int, stop: int, following: int, cursors: list) -> Declaration:
         inner = [each for cursor in cursors for each in unwrapped(cursor)]

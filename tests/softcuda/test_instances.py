@@ -114,6 +114,10 @@ READ = """#include <type_traits>
 struct double2 { double x, y; };
 #endif
 template <int N> __global__ void scale(float* p) { p[threadIdx.x] *= N; }
+namespace outer::inner {
+namespace c::d { __global__ void nested(float* p) { p[threadIdx.x] = 1; } }
+cudaError_t of_namespace(float* p) { c::d::nested<<<1, 1>>>(p); return cudaDeviceSynchronize(); }
+}
 template <int N> struct Launch { static void run(float* p) { scale<N><<<1, N>>>(p); } };
 void of_class(float* p) { Launch<4>::run(p); }
 template <typename T> __global__ void put(T* p, int n) { if (threadIdx.x < n) p[threadIdx.x] = T(1); }
@@ -150,9 +154,10 @@ __global__ void accesses(Surface<float>::Accessor a) { a.put(threadIdx.x); }
 namespace widths { typedef unsigned int uint32_t; }
 __global__ void counts(uint32_t* p, double2) { p[threadIdx.x] = 1u; }
 """
-READ_NAMES = ["_Z5scaleILi4EEvPf", "_Z3putIsEvPT_i", "_Z3putIdEvPT_i", "_Z3putIcEvPT_i", "_Z3putIlEvPT_i",
-              "_Z6filledIiLi8EENSt9enable_ifIXaaeqstT_Li4EgtT0_Li0EEvE4typeEPS1_", "_Z7severalIJifEEvDpPT_",
-              "_Z5flowsP4Flow", "_Z8accessesN7SurfaceIfE8AccessorE", "_Z6countsPj7double2"]  # fmt: skip
+READ_NAMES = ["_Z5scaleILi4EEvPf", "_ZN5outer5inner1c1d6nestedEPf", "_Z3putIsEvPT_i", "_Z3putIdEvPT_i",
+              "_Z3putIcEvPT_i", "_Z3putIlEvPT_i", "_Z6filledIiLi8EENSt9enable_ifIXaaeqstT_Li4EgtT0_Li0EEvE4typeEPS1_",
+              "_Z7severalIJifEEvDpPT_", "_Z5flowsP4Flow", "_Z8accessesN7SurfaceIfE8AccessorE",
+              "_Z6countsPj7double2"]  # fmt: skip
 
 
 def test_launches_are_found_wherever_the_language_allows_them(either: Device) -> None:
