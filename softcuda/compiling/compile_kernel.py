@@ -137,6 +137,7 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
         sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
         sys.stderr.write(headers.notes(host.missing))
         return 1
+    sys.stderr.writelines(host_code.not_made(host.unit, host))
     try:
         if options["names"]:
             names = instances.lowered_names(written, options["expressions"])

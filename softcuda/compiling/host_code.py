@@ -28,6 +28,7 @@ COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
 RUNTIME = re.compile(r"(?:cuda|cu|cublas|curand|cudnn)[A-Z]\w+")  # names of functions that host code calls
 INSTANCE = "softcuda-instance-"  # what the file of an instance is called, with its number
+NAME = re.compile(r"(\w+)<")  # of an instance
 Edit = tuple[int, int, str]  # where a text begins and ends, and what is to stand there
 
 
@@ -132,6 +133,21 @@ def divided(unit: Unit, host: Host) -> Division:
         for number, instance in enumerate(host.asked)
     )
     return Division(unit=unit, chosen=chosen, inner=inner, edits=[*edits, *inner, (unit.end, unit.end, made)])
+
+
+def not_made(unit: Unit, host: Host) -> Iterator[str]:
+    """Yield a warning for each kernel template that is launched and has no instance, where Clang had to guess."""
+    made = {match[1] for each in unit.instances if each not in host.refused and (match := NAME.search(each))}
+    guessed = host.refused or unit.errors()
+    for each in unit.declared if guessed else ():
+        name = each.names[0][-1] if each.names else ""
+        if each.body and is_kernel_template(each) and name not in made:
+            launch = re.compile(rf"\b{name}\s*(?:<[^;{{}}]*>\s*)?<<\s*<").search(unit.text, unit.begin, unit.end)
+            if launch:
+                yield (
+                    f"{unit.place_of(launch.start())}: warning: no instance of the kernel template {name} is made here:"
+                    " its arguments depend on what is missing, so instantiate it (template __global__ void ...;)\n"
+                )
 
 
 def apart(unit: Unit, marked: set[str], whole: set[str], host: Host) -> tuple[list[Declaration], list[Declaration]]:

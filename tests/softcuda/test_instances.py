@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
+from tests.project import ROOT
 from tests.softcuda import calls
 from tests.softcuda.device import Device
 
@@ -162,6 +166,29 @@ READ_NAMES = ["_Z5scaleILi4EEvPf", "_ZN5outer5inner1c1d6nestedEPf", "_Z3putIsEvP
 
 def test_launches_are_found_wherever_the_language_allows_them(either: Device) -> None:
     assert loads(either, READ, READ_NAMES)
+
+
+LOST = """template <typename T> __global__ void lost(T* out) { *out = 1; }
+template <typename T> __global__ void made(T* out) { *out = 1; }
+template <typename T> __global__ void unused(T* out) { *out = 1; }
+void host(Tensors& all) { lost<<<1, 1>>>(all.first().pointer()); made<float><<<1, 1>>>(all.second()); }
+"""
+
+
+def test_a_kernel_without_instances_is_not_lost_in_silence(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(LOST)
+    command = [
+        sys.executable,
+        str(ROOT / "softcuda/compiling/nvcc"),
+        "-cubin",
+        "-o",
+        str(tmp_path / "made"),
+        source.name,
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    [warning] = done.stderr.splitlines()
+    assert warning.startswith("k.cu:4:27: warning: no instance of the kernel template lost is made here")
 
 
 STATIC = """static __global__ void alone(int* out) { *out = 1; }
