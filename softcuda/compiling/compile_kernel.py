@@ -246,7 +246,7 @@ def preprocessed_text(
     while True:
         unit.write_text(translation_unit(written, source, options, chosen, brought), errors="surrogateescape")
         text = stand_ins.preprocessed(preprocess, written, source)
-        more = headers.chosen(text[text.index(f'# 1 "{source}"') :])
+        more = headers.chosen(headers.without_systems(text[text.index(f'# 1 "{source}"') :]))
         if set(more) <= set(chosen):
             return text
         chosen = more  # the source's own headers name more than itself
@@ -257,8 +257,7 @@ SHARED_VALUE = re.compile(r"\b__shared__\b(?:[^;{}()=]|\([^()]*\))*?(?<![<>!=])=
 
 def one_address(unit: reader.Unit) -> str:
     """Return the arrays that begin at one address, "a (kernel.cu:1), b (kernel.cu:2)": dynamic shared memory's."""
-    found = (match for match in kernels.DYNAMIC.finditer(unit.text, unit.begin, unit.end) if unit.is_own(match.start()))
-    names = {match["name"]: unit.line_of(match.start()) for match in found}
+    names = {match["name"]: unit.line_of(match.start()) for match in unit.find(kernels.DYNAMIC)}
     places = (f"{name} ({os.path.basename(file)}:{line})" for name, (file, line) in names.items())
     return ", ".join(places) if len(names) > 1 else ""
 
@@ -268,12 +267,13 @@ def unit_of(preprocessed: str, source: Path) -> reader.Unit:
     own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{SOFTCUDA}/")
     text = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", preprocessed, flags=re.MULTILINE)
     text = kernels.without_pragmas_of_macros(text)
-    return reader.Unit(text, text.index(f'# 1 "{source}"'), text.index(f'# 1 "{IMAGE}"'), f"{SOFTCUDA}/")
+    begin, end = text.index(f'# 1 "{source}"'), text.index(f'# 1 "{IMAGE}"')
+    return reader.Unit(text, begin, end, f"{SOFTCUDA}/", reader.known_headers(FLAGS))
 
 
 def plain_cpp(unit: reader.Unit, source: Path, checked: bool, host: host_code.Host) -> str:
     """Return C++ that g++ compiles."""
-    if match := SHARED_VALUE.search(unit.text, unit.begin, unit.end):
+    if match := next(unit.find(SHARED_VALUE), None):
         place = unit.place_of(match.start())
         raise BadKernel(f"{place}: error: initializer not allowed for __shared__ variable: let a thread set it")
     edits = [*host_code.without_host_code(unit, host), *kernels.edits(unit, checked)]

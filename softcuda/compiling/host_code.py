@@ -109,7 +109,7 @@ def without_host_code(unit: Unit, host: Host) -> list[Edit]:
     refuse_unsupported(division)
     chosen = division.chosen
     host.headers |= any("std" in words(unit, each, division.inner) for each in chosen if each.kind != "using")
-    left_out = [] if host.headers else [(first, last, "") for first, last, softcudas in unit.others if not softcudas]
+    left_out = [] if host.headers else [(first, last, "") for first, last, softcudas, _ in unit.others if not softcudas]
     host.without = bool(left_out)
     edits = [edit for each in chosen if each.kind == "variable" for edit in constant_initialisers(each)]
     return [*division.edits, *edits, *renamed(unit, chosen), *left_out]
@@ -142,8 +142,8 @@ def not_made(unit: Unit, host: Host) -> Iterator[str]:
     for each in unit.declared if guessed else ():
         name = each.names[0][-1] if each.names else ""
         if each.body and is_kernel_template(each) and name not in made:
-            launch = re.compile(rf"\b{name}\s*(?:<[^;{{}}]*>\s*)?<<\s*<").search(unit.text, unit.begin, unit.end)
-            if launch:
+            launches = unit.find(re.compile(rf"\b{name}\s*(?:<[^;{{}}]*>\s*)?<<\s*<"))
+            if launch := next(launches, None):
                 yield (
                     f"{unit.place_of(launch.start())}: warning: no instance of the kernel template {name} is made here:"
                     " its arguments depend on what is missing, so instantiate it (template __global__ void ...;)\n"
@@ -166,7 +166,7 @@ def apart(unit: Unit, marked: set[str], whole: set[str], host: Host) -> tuple[li
 
 def asked_types(unit: Unit) -> set[str]:
     """Return the names within decltype(...), of functions whose type alone may be asked for."""
-    asked = (match.end() for match in re.compile(r"\bdecltype\s*\(").finditer(unit.text, unit.begin, unit.end))
+    asked = (match.end() for match in unit.find(re.compile(r"\bdecltype\s*\(")))
     return {word for place in asked for word in re.findall(r"\w+", unit.text[place : closing(unit.text, place)])} | (
         taken_over(unit)
     )
@@ -175,8 +175,7 @@ def asked_types(unit: Unit) -> set[str]:
 @functools.lru_cache(maxsize=1)
 def taken_over(unit: Unit) -> set[str]:
     """Return names of functions that a class has from another one by "using A::f;"."""
-    taken = re.compile(r"\busing\s+[^;={}]*::\s*(\w+)\s*;").finditer(unit.text, unit.begin, unit.end)
-    return {match[1] for match in taken}
+    return {match[1] for match in unit.find(re.compile(r"\busing\s+[^;={}]*::\s*(\w+)\s*;"))}
 
 
 def refuse_unsupported(division: Division) -> None:
@@ -380,9 +379,8 @@ def renamed(unit: Unit, chosen: list[Declaration]) -> Iterator[Edit]:
     own = {name for each in chosen if each.words[0] == "typedef" and is_global(each) for (name,) in each.names
            if re.fullmatch(r"u?int\d+_t", name)}  # fmt: skip
     if own:
-        for match in re.compile(rf"(?<!::)\b(?:{'|'.join(own)})\b").finditer(unit.text, unit.begin, unit.end):
-            if unit.is_own(match.start()):
-                yield match.start(), match.end(), f"softcuda_own_{match[0]}"
+        for match in unit.find(re.compile(rf"(?<!::)\b(?:{'|'.join(own)})\b")):
+            yield match.start(), match.end(), f"softcuda_own_{match[0]}"
 
 
 def is_global(each: Declaration) -> bool:

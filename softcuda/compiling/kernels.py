@@ -74,9 +74,8 @@ def edits(unit: Unit, checked: bool) -> list[Edit]:
 def unread(unit: Unit) -> list[int]:
     """Return the places of __global__ that Clang has not read as a kernel's."""
     known = [each for each in unit.functions_and_declarations() if each.has("__global__")]
-    marks = (match for match in MARK.finditer(unit.text, unit.begin, unit.end) if "global" in match.groups())
-    return [mark.start() for mark in marks if unit.is_own(mark.start())
-            and not any(each.first <= mark.start() < each.last for each in known)]  # fmt: skip
+    marks = (match for match in unit.find(MARK) if "global" in match.groups())
+    return [mark.start() for mark in marks if not any(each.first <= mark.start() < each.last for each in known)]  # fmt: skip
 
 
 def bounds(kernel: Declaration) -> list[tuple[int, int]]:
@@ -121,7 +120,7 @@ def dynamic_shared(unit: Unit) -> Iterator[Edit]:
     References, so that the address of one is that of an array. Where no function is around them, only what has an
     address before the program runs can be referred to.
     """
-    found = [match for match in DYNAMIC.finditer(unit.text, unit.begin, unit.end) if unit.is_own(match.start())]
+    found = list(unit.find(DYNAMIC))
     inside = [(each.body, each.end) for each in unit.functions(unit.declared)] if found else []
     for match in found:
         kind, array = f"{match['before'] or ''}{match['type']}", f"[]{match['rows']}"

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from brackets import BRACKETS, STRING, SYSTEM, end_of, opening
 from messages import BadKernel
+from precompiled import Precompiled, precompiled
 
 MARKS = "global|device|constant|shared|managed|host"  # nvcc's macros make __attribute__((global)) of __global__
 MARK = re.compile(rf"\b__(?P<word>{MARKS})__\b|\b__attribute__\(\((?P<attribute>{MARKS})\)\)")
@@ -38,6 +39,10 @@ ARGUMENTS = ["-x", "cuda", "--cuda-host-only", "-std=c++17", "-nocudainc", "-noc
              *(f"-D__{word}__={attribute}" for word, attribute in ATTRIBUTES.items()),
              "-D__launch_bounds__(...)=", "-D__maxnreg__(...)=", "-D__block_size__(...)="]  # fmt: skip
 SEEN = "softcuda_seen"
+NAME, HEADERS = "kernel.cu", "headers.cu"  # what Clang reads
+FOR_SERIALIZATION = 0x10  # CXTranslationUnit_ForSerialization, which the bindings lack
+# What Clang says where a text declares what a header does that it does not include.
+CLASH = re.compile(r"\b(?:redefinition|ambiguous|redeclar|conflict|cannot overload|different kind of symbol)")
 # What Clang asks for to launch kernels, and functions that are handed kernels.
 LAUNCHERS = ["cudaLaunchKernel", "cudaLaunchKernelEx", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel",
              "cudaFuncSetAttribute", "cudaFuncGetAttributes", "cudaFuncSetCacheConfig",
@@ -59,6 +64,7 @@ PACK = ("integer_sequence<_Tp, __integer_pack(_Num)...>", "__make_integer_seq<in
 LOOSE = re.compile(r"(<<)\s+(<)|(>>)\s+(>)")  # nvcc takes these for <<< and >>>
 LAUNCH = re.compile(r"(?P<name>(?:(?:\w+\s*)?::\s*)*[A-Za-z_]\w*)\s*$")
 LOOSE_LAUNCH = re.compile(r"<<\s*<")
+LAUNCHED = re.compile(r">\s*<<\s*<")  # with arguments of a template
 ATTEMPTS = 4  # to read a text, each with more stand-ins for unknown types
 QUALIFIED = re.compile(r"\w+(?:::\w+)*")
 UNKNOWN = re.compile(
@@ -124,60 +130,85 @@ class Parameter:
 class Unit:
     """What Clang has read of a text between two places."""
 
-    def __init__(self, text: str, begin: int, end: int, foreign: str | tuple[str, ...]) -> None:
+    def __init__(
+        self, text: str, begin: int, end: int, foreign: str | tuple[str, ...], known: Precompiled | None = None
+    ) -> None:
+        """Read a text. ``known``: headers that Clang has read before, of which nothing has to be read again."""
         self.text, self.begin, self.end = text, begin, end
         self.markers, self.others = regions(text, begin, end, foreign)
-        self._kernels = [place for place in bodies(text, begin, end) if self.is_own(place)]
+        self._kernels = list(self._bodies())
+        self._launches = list(self._launched())
         self._members: dict[Declaration, list[Declaration]] = {}
-        launched = list(launches(text, begin, end))
+        self._read(known)
+        if known and any(CLASH.search(error) for error in self.errors()):
+            self._read(None)
+        self.declared = self.within(self._unit.cursor, begin, end)
+        self.instances = self._instances()
+
+    def _read(self, known: Precompiled | None) -> None:
+        """Let Clang read the text, again where stand-ins for types that it does not know make more of it."""
         stand_ins: list[str] = []
         for _ in range(ATTEMPTS):
-            self._insertions = self._inserted(launched, "".join(stand_ins))
-            self._starts = list(itertools.accumulate((len(more) for _, more in self._insertions), initial=0))
-            self._shifted = [place + before for (place, _), before in zip(self._insertions, self._starts, strict=False)]
-            self._unit = parsed(self._for_clang())
+            self._unit = parsed(self._for_clang(known, "".join(stand_ins)), known)
             unknown = self._unknown() if self._launches_templates() else []
             if set(unknown) <= set(stand_ins):
                 break
             stand_ins = list(dict.fromkeys([*stand_ins, *unknown]))
-        self.declared = self.within(self._unit.cursor, begin, end)
-        self.instances = self._instances()
 
-    def _inserted(self, launched: list[tuple[int, str]], stand_ins: str) -> list[tuple[int, str]]:
-        """Return what Clang reads beside the text, by place."""
-        here = [(0, FORCED[0]), (self.begin - 1, PRELUDE + stand_ins + FORCED[1])]
-        for first, last in joined(self.others):
-            here += [(self.text.index("\n", first), FORCED[0]), (last, FORCED[1])]
-        here += [(place, PROBE) for place in self._kernels]
-        here += [(place, f" (void)&{name}; ") for place, name in launched]
-        return sorted(here, key=lambda each: each[0])
+    def _changes(self, known: Precompiled | None, stand_ins: str) -> Iterator[tuple[int, int, str]]:
+        """Yield what Clang reads in place of parts of the text: of places without length, beside it."""
+        if known:
+            yield 0, self.begin - 1, stand_ins.join(FORCED)
+        else:
+            yield 0, 0, FORCED[0]
+            yield self.begin - 1, self.begin - 1, PRELUDE + stand_ins + FORCED[1]
+        others = [each for each in self.others if not (known and each[3] in known.files)]
+        yield from ((first, last, "\n") for first, last, _, file in self.others if known and file in known.files)
+        for first, last in joined(others):
+            place = self.text.index("\n", first)
+            yield place, place, FORCED[0]
+            yield last, last, FORCED[1]
+        yield from ((place, place, PROBE) for place in self._kernels)
+        yield from ((place, place, f" (void)&{name}; ") for place, name in self._launches)
 
-    def _for_clang(self) -> str:
-        out, position = [], 0
-        for place, more in self._insertions:
-            out += [self.text[position:place], more]
-            position = place
+    def _for_clang(self, known: Precompiled | None, stand_ins: str) -> str:
+        """Return what Clang reads, and keep which parts of it are the text's: where each begins here and there."""
+        out: list[str] = []
+        self._starts, self._origins = [], []
+        position = length = 0
+        for first, last, more in sorted(self._changes(known, stand_ins), key=lambda each: each[:2]):
+            self._starts.append(length)
+            self._origins.append((position, first))
+            out += [self.text[position:first], more]
+            length += first - position + len(more)
+            position = last
+        self._starts.append(length)
+        self._origins.append((position, len(self.text)))
         text = "".join([*out, self.text[position:]]).replace(*PACK)
         return LOOSE.sub(lambda match: "".join(filter(None, match.groups())).ljust(len(match[0])), text)
 
     def place(self, offset: int) -> int:
         """Return where a place of Clang's is in the text."""
-        low = bisect.bisect_right(self._shifted, offset) - 1
-        if low < 0:
-            return offset
-        return max(self._insertions[low][0], offset - self._starts[low + 1])
+        index = bisect.bisect_right(self._starts, offset) - 1
+        first, last = self._origins[index]
+        return min(first + offset - self._starts[index], last)
+
+    def place_in_text(self, location) -> int:
+        """Return where a location of Clang's is in the text; -1 for one in headers that it has read before."""
+        file = location.file
+        return self.place(location.offset) if file and file.name == NAME else -1
 
     def _launches_templates(self) -> bool:
         """Return whether a file has launches and kernel templates."""
         starts = (statement(self.text, place - 1, self.begin) for place in self._kernels)
         is_template = any(re.compile(r"[\s;]*template\b").match(self.text, start) for start in starts)
-        return is_template and bool(LOOSE_LAUNCH.search(self.text, self.begin, self.end))
+        return is_template and any(self.find(LOOSE_LAUNCH))
 
     def _unknown(self) -> list[str]:
         """Return declarations of types that Clang does not know, as those of headers that are not here."""
         found: dict[str, None] = {}
         for error in self._unit.diagnostics:
-            place = self.place(error.location.offset)
+            place = self.place_in_text(error.location)
             match = UNKNOWN.search(error.spelling)
             if not match or not self.is_own(place):
                 continue
@@ -201,6 +232,36 @@ class Unit:
         """Return whether a place is in the user's text."""
         return self.begin <= place < self.end and self.behind(place) == place
 
+    def find(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Yield matches in the user's text."""
+        first = self.begin
+        for last, behind in [*joined(self.others), (self.end, self.end)]:
+            yield from pattern.finditer(self.text, first, last)
+            first = behind
+
+    def _bodies(self) -> Iterator[int]:
+        """Yield the places behind the brackets that open kernels."""
+        for mark in self.find(MARK):
+            if "global" in mark.groups():
+                depth = 0
+                for match in BRACKETS.finditer(self.text, mark.end(), self.end):
+                    depth += (match[0] == "(") - (match[0] == ")")
+                    if not depth and match[0] in ("{", ";"):
+                        yield from [match.end()] if match[0] == "{" else []
+                        break
+
+    def _launched(self) -> Iterator[tuple[int, str]]:
+        """Yield the kernels with written arguments that are launched, and where the statement around each begins.
+
+        Where Clang does not know what a launch passes, it does not look at which kernel is meant.
+        """
+        for match in self.find(LAUNCHED):
+            opened = opening(self.text, match.start(), self.begin, "(<")
+            name = LAUNCH.search(self.text, max(self.begin, opened - 200), opened)
+            if name and self.text[opened] == "<" and not is_in_string(self.text, match.start()):
+                if place := statement(self.text, name.start(), self.begin):
+                    yield place, " ".join(self.text[name.start() : match.start() + 1].split())
+
     @functools.cached_property
     def _begins(self) -> list[int]:
         return [first for first, *_ in self.others]
@@ -210,7 +271,7 @@ class Unit:
         found: list[tuple[int, int, object]] = []
         for child in cursor.get_children():
             extent = child.extent
-            start = self.place(extent.start.offset)
+            start = self.place_in_text(extent.start)
             if first <= start < last and self.is_own(start) and child.kind.is_declaration():
                 found.append((start, self.place(extent.end.offset), child))
         found.sort(key=lambda each: each[0])
@@ -389,7 +450,7 @@ class Unit:
         return [
             f"{self.place_of(place)}: error: {each.spelling}"
             for each in self._unit.diagnostics
-            if each.severity >= 3 and self.is_own(place := self.place(each.location.offset))
+            if each.severity >= 3 and self.is_own(place := self.place_in_text(each.location))
         ]
 
 
@@ -420,10 +481,25 @@ def plain_name(name: str) -> str:
     return name if name.startswith("operator") else name.partition("<")[0]
 
 
-def parsed(text: str):
-    """Return Clang's translation unit of a text."""
+def parsed(text: str, known: Precompiled | None = None):
+    """Return Clang's translation unit of a text, on top of headers that are known."""
+    on_top = ["-include-pch", str(known.path)] if known else []
+    index = bindings().Index.create(excludeDecls=True)  # those of the headers
+    return index.parse(NAME, args=[*ARGUMENTS, *on_top], unsaved_files=[(NAME, encoded(text))])
+
+
+def known_headers(flags: list[str]) -> Precompiled | None:
+    """Return what Clang has read of softcuda's and the standard library's headers. ``flags``: g++'s."""
+    return precompiled(flags, headers_read, ARGUMENTS)
+
+
+def headers_read(text: str):
+    """Return Clang's translation unit of preprocessed headers, without the bodies of functions."""
     cindex = bindings()
-    return cindex.Index.create().parse("k.cu", args=ARGUMENTS, unsaved_files=[("k.cu", encoded(text))])
+    kind = cindex.TranslationUnit
+    options = kind.PARSE_INCOMPLETE | FOR_SERIALIZATION | kind.PARSE_SKIP_FUNCTION_BODIES
+    whole = f"{FORCED[0]}{text}{PRELUDE}{FORCED[1]}".replace(*PACK)
+    return cindex.Index.create().parse(HEADERS, args=ARGUMENTS, unsaved_files=[(HEADERS, encoded(whole))], options=options)
 
 
 def encoded(text: str) -> str:
@@ -450,13 +526,13 @@ def bindings():
 
 def regions(
     text: str, begin: int, end: int, foreign: str | tuple[str, ...]
-) -> tuple[list[tuple[int, int, str, int]], list[tuple[int, int, bool]]]:
-    """Return the user's line markers, and the headers of others: begin, end, and whether they are softcuda's.
+) -> tuple[list[tuple[int, int, str, int]], list[tuple[int, int, bool, str]]]:
+    """Return the user's line markers, and the headers of others: begin, end, whether they are softcuda's, and the file.
 
     ``foreign``: the beginning of the paths of headers that are left alone, as those of the system are.
     """
     markers: list[tuple[int, int, str, int]] = []
-    others: list[tuple[int, int, bool]] = []
+    others: list[tuple[int, int, bool, str]] = []
     own: set[str] = set()
     theirs: set[str] = set()
     softcudas = False  # also in what softcuda's headers include
@@ -471,7 +547,7 @@ def regions(
             markers.append((match.start(), match.end() + 1, match["file"], int(match["line"])))
             continue
         theirs.add(match["file"])
-        others.append((match.start(), found[index + 1].start() if index + 1 < len(found) else end, softcudas))
+        others.append((match.start(), found[index + 1].start() if index + 1 < len(found) else end, softcudas, match["file"]))
     return markers, others
 
 
@@ -481,10 +557,10 @@ def is_systems(marker: re.Match, own: set[str]) -> bool:
     return SYSTEM in marker["flags"].split() and (not beside or marker["file"][0] == "<")
 
 
-def joined(regions: list[tuple[int, int, bool]]) -> Iterator[tuple[int, int]]:
+def joined(regions: list[tuple[int, int, bool, str]]) -> Iterator[tuple[int, int]]:
     """Yield regions, those that follow each other as one."""
     first = last = -1
-    for begin, end, _ in regions:
+    for begin, end, *_ in regions:
         if begin != last and last >= 0:
             yield first, last
         first = first if begin == last else begin
@@ -493,28 +569,10 @@ def joined(regions: list[tuple[int, int, bool]]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def bodies(text: str, begin: int, end: int) -> Iterator[int]:
-    """Yield the places behind the brackets that open kernels."""
-    for mark in MARK.finditer(text, begin, end):
-        if "global" in mark.groups():
-            depth = 0
-            for match in BRACKETS.finditer(text, mark.end(), end):
-                depth += (match[0] == "(") - (match[0] == ")")
-                if not depth and match[0] in ("{", ";"):
-                    yield from [match.end()] if match[0] == "{" else []
-                    break
-
-
-def launches(text: str, begin: int, end: int) -> Iterator[tuple[int, str]]:
-    """Yield the kernels with written arguments that are launched, and where the statement around each begins.
-
-    Where Clang does not know what a launch passes, it does not look at which kernel is meant.
-    """
-    for match in re.compile(r">\s*<<\s*<").finditer(text, begin, end):
-        opened = opening(text, match.start(), begin, "(<")
-        name = LAUNCH.search(text, max(begin, opened - 200), opened)
-        if name and text[opened] == "<" and (place := statement(text, name.start(), begin)):
-            yield place, " ".join(text[name.start() : match.start() + 1].split())
+def is_in_string(text: str, place: int) -> bool:
+    """Return whether a place is within a string, which ends on the line that it begins on."""
+    line, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+    return any(match.start() < place < match.end() for match in re.compile(STRING).finditer(text, line, end))
 
 
 def statement(text: str, place: int, begin: int) -> int:
