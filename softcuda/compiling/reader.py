@@ -29,6 +29,7 @@ from precompiled import Precompiled, precompiled
 MARKS = "global|device|constant|shared|managed|host"  # nvcc's macros make __attribute__((global)) of __global__
 MARK = re.compile(rf"\b__(?P<word>{MARKS})__\b|\b__attribute__\(\((?P<attribute>{MARKS})\)\)")
 MARKER = re.compile(r'^[ \t]*# (?P<line>\d+) "(?P<file>(?:\\.|[^"])*)"(?P<flags>[ \d]*)$', re.MULTILINE)
+FLAGS = re.compile(r'^([ \t]*# \d+ "(?:\\.|[^"])*")[ \d]+$', re.MULTILINE)
 SPACE = re.compile(r"(?:\s|;|^[ \t]*#[^\n]*|\b(?:public|private|protected)\s*:)*", re.MULTILINE)
 TOKEN = re.compile(rf"^[ \t]*#[^\n]*|{STRING}|[A-Za-z_]\w*|::|->|[^\s\w]", re.MULTILINE)
 END = re.compile(r"(?:\s|^[ \t]*#[^\n]*)*;", re.MULTILINE)
@@ -185,7 +186,9 @@ class Unit:
         self._starts.append(length)
         self._origins.append((position, len(self.text)))
         text = "".join([*out, self.text[position:]]).replace(*PACK)
-        return LOOSE.sub(lambda match: "".join(filter(None, match.groups())).ljust(len(match[0])), text)
+        text = LOOSE.sub(lambda match: "".join(filter(None, match.groups())).ljust(len(match[0])), text)
+        # Where headers are left out, files that are left have not been entered.
+        return FLAGS.sub(lambda match: match[1].ljust(len(match[0])), text) if known else text
 
     def place(self, offset: int) -> int:
         """Return where a place of Clang's is in the text."""
@@ -272,7 +275,8 @@ class Unit:
         for child in cursor.get_children():
             extent = child.extent
             start = self.place_in_text(extent.start)
-            if first <= start < last and self.is_own(start) and child.kind.is_declaration():
+            is_empty = self.text.startswith(";", start)
+            if first <= start < last and self.is_own(start) and child.kind.is_declaration() and not is_empty:
                 found.append((start, self.place(extent.end.offset), child))
         found.sort(key=lambda each: each[0])
         groups: list[list] = []
