@@ -136,7 +136,9 @@ def divided(unit: Unit, host: Host) -> Division:
 
 
 def not_made(unit: Unit, host: Host) -> Iterator[str]:
-    """Yield a warning for each kernel template that is launched and has no instance, where Clang had to guess."""
+    """Yield a warning for each instance that g++ refuses, and each kernel template without one that is launched."""
+    for instance in sorted(host.refused):
+        yield f"warning: {instance} is launched, and not made here, because g++ does not read its name as Clang writes it\n"
     made = {match[1] for each in unit.instances if each not in host.refused and (match := NAME.search(each))}
     guessed = host.refused or unit.errors()
     for each in unit.declared if guessed else ():

@@ -142,8 +142,14 @@ class Unit:
         self._members: dict[Declaration, list[Declaration]] = {}
         self._read(known)
         if known and any(CLASH.search(error) for error in self.errors()):
-            self._read(None)
+            known = None
+            self._read(known)
         self.declared = self.within(self._unit.cursor, begin, end)
+        if calls := list(self._calls()):
+            self._launches += calls
+            self._members.clear()
+            self._read(known)
+            self.declared = self.within(self._unit.cursor, begin, end)
         self.instances = self._instances()
 
     def _read(self, known: Precompiled | None) -> None:
@@ -264,6 +270,22 @@ class Unit:
             if name and self.text[opened] == "<" and not is_in_string(self.text, match.start()):
                 if place := statement(self.text, name.start(), self.begin):
                     yield place, " ".join(self.text[name.start() : match.start() + 1].split())
+
+    def _calls(self) -> Iterator[tuple[int, str]]:
+        """Yield host templates that are called with written arguments, and where, if Clang does not know what is passed.
+
+        It then leaves out the call, and with it what the template launches.
+        """
+        templates = {each.names[0][-1] for each in self.declared if each.kind == "function" and each.body
+                     and each.words[0] == "template" and not each.has("__global__", "__device__")}  # fmt: skip
+        if not templates or not self.errors() or not any(self.find(LOOSE_LAUNCH)):
+            return
+        bodies = [(each.body, each.end) for each in self.functions(self.declared)]
+        for match in self.find(re.compile(rf"\b(?:{'|'.join(templates)})\s*(?=<)")):
+            last = closing_angle(self.text, match.end())
+            if last and any(first < match.start() < end for first, end in bodies) and self.text.startswith("(", last):
+                if place := statement(self.text, match.start(), self.begin):
+                    yield place, " ".join(self.text[match.start() : last].split())
 
     @functools.cached_property
     def _begins(self) -> list[int]:
@@ -571,6 +593,18 @@ def joined(regions: list[tuple[int, int, bool, str]]) -> Iterator[tuple[int, int
         last = end
     if last >= 0:
         yield first, last
+
+
+def closing_angle(text: str, place: int) -> int:
+    """Return the place behind the bracket that closes the arguments of a template; 0 where no such bracket does."""
+    depth = 0
+    for match in re.compile(rf"{STRING}|[<>(){{}};]").finditer(text, place):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(match[0], 0)
+        if not depth:
+            return match.end() if match[0] == ">" else 0
+        if match[0] in "{};":
+            return 0
+    return 0
 
 
 def is_in_string(text: str, place: int) -> bool:
