@@ -84,13 +84,14 @@ def table(label: str, entries: list[str], names: list[str]) -> list[str]:
 
 
 SHARED, CONSTANT, DEVICE = 0, 1, 2  # as in image.h
-SECTIONS = {SHARED: "softcuda_shared", CONSTANT: "softcuda_constant", DEVICE: "softcuda_device"}
+CONSTANTS = "softcuda_constant"  # sections of constants begin with this, and end with a number
+SECTIONS = {SHARED: "softcuda_shared", CONSTANT: CONSTANTS, DEVICE: "softcuda_device"}
 
 
 def kind_of(name: str, section: str) -> int | None:
     """Return the kind of memory that a variable in a section belongs to; None if it is not one of a kernel."""
-    if section in SECTIONS.values():
-        return next(kind for kind, known in SECTIONS.items() if known == section)
+    if (kind := section.rstrip("0123456789")) in SECTIONS.values():
+        return next(each for each, known in SECTIONS.items() if known == kind)
     if (
         name.startswith(("softcuda_", ".L"))
         or LIBRARY.search(name)

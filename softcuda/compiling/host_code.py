@@ -24,6 +24,7 @@ from brackets import closing, edited
 from reader import TOKEN, Declaration, Unit
 
 DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
+MARKED = {mark.strip("_") for mark in DEVICE}
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
 RUNTIME = re.compile(r"(?:cuda|cu|cublas|curand|cudnn)[A-Z]\w+")  # names of functions that host code calls
@@ -77,7 +78,7 @@ class Host:
             self.headers = True
         elif refused - self.refused:
             self.refused |= refused
-        elif more := broken(self, errors) - self.broken:
+        elif (more := broken(self, errors) - self.broken) or (more := broken_types(self, errors) - self.broken):
             self.broken |= more
             self.complaint = self.complaint or errors
         else:
@@ -138,7 +139,7 @@ def divided(unit: Unit, host: Host) -> Division:
 def not_made(unit: Unit, host: Host) -> Iterator[str]:
     """Yield a warning for each instance that g++ refuses, and each kernel template without one that is launched."""
     for instance in sorted(host.refused):
-        yield f"warning: {instance} is launched, and not made here, because g++ does not read its name as Clang writes it\n"
+        yield f"warning: {instance} is launched and not made here: instantiate it (template __global__ void ...;)\n"
     made = {match[1] for each in unit.instances if each not in host.refused and (match := NAME.search(each))}
     guessed = host.refused or unit.errors()
     for each in unit.declared if guessed else ():
@@ -421,16 +422,37 @@ QUOTED = re.compile(r"[‘'][^’']*[’']|\"[^\"\n]*\"")
 
 def broken(host: Host, errors: str) -> set[int]:
     """Return where functions and using directives begin that the compiler refuses and that can go."""
-    complaints: dict[str, list[tuple[int, bool]]] = {}  # lines, and whether they are of host code
+    if host.unit is None:
+        return set()
+    unit, said = host.unit, complaints(host, errors)
+    launched = set(re.findall(r"\w+", " ".join(host.asked)))
+    return {each.first for each in removable(unit, unit.declared) if is_meant(unit, each, launched, said)}
+
+
+def broken_types(host: Host, errors: str) -> set[int]:
+    """Return where types without device code begin that the compiler refuses: host code may be all that names them."""
+    if host.unit is None:
+        return set()
+    unit, said = host.unit, complaints(host, errors)
+    types = [each for each in unit.declared if each.kind in ("class", "using", "instance")]
+    return {each.first for each in types if not any(map(each.has_inside, MARKED)) and [*lines_of(unit, each, said)]}
+
+
+def complaints(host: Host, errors: str) -> dict[str, list[tuple[int, bool]]]:
+    """Return the lines of errors by file, and whether each is of host code."""
+    by_file: dict[str, list[tuple[int, bool]]] = {}  # lines, and whether they are of host code
     for error in ERROR.finditer(errors):
         quoted = re.findall(r"\w+", " ".join(QUOTED.findall(error["what"] or "")))
         of_host = not host.names.isdisjoint(quoted) or any(map(RUNTIME.fullmatch, quoted))
-        complaints.setdefault(error["file"], []).append((int(error["line"] or error["nvcc"]), of_host))
-    unit = host.unit
-    if unit is None:
-        return set()
-    launched = set(re.findall(r"\w+", " ".join(host.asked)))
-    return {each.first for each in removable(unit, unit.declared) if is_meant(unit, each, launched, complaints)}
+        by_file.setdefault(error["file"], []).append((int(error["line"] or error["nvcc"]), of_host))
+    return by_file
+
+
+def lines_of(unit: Unit, each: Declaration, complaints: dict[str, list[tuple[int, bool]]]) -> Iterator[bool]:
+    """Yield for each complaint within a declaration whether it is of host code."""
+    file, first = unit.line_of(each.first)
+    last = first + unit.text.count("\n", each.first, each.last)
+    yield from (of_host for line, of_host in complaints.get(file, ()) if first <= line <= last)
 
 
 def removable(unit: Unit, declared: Iterable[Declaration], depth: int = 0) -> Iterator[Declaration]:
@@ -455,10 +477,8 @@ def is_meant(unit: Unit, each: Declaration, launched: set[str], complaints: dict
     unused = is_kernel_template(each) and each.names[0][-1] not in launched
     if not (both or unused or DEVICE.isdisjoint(each.words)):
         return False
-    file, first = unit.line_of(each.first)
-    last = first + unit.text.count("\n", each.first, each.last)
     needs_name = both or each.kind == "variable"
-    return any(first <= line <= last and (of_host or not needs_name) for line, of_host in complaints.get(file, ()))
+    return any(of_host or not needs_name for of_host in lines_of(unit, each, complaints))
 
 
 def is_kernel_template(each: Declaration) -> bool:

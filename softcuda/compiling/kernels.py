@@ -26,7 +26,7 @@ PLAIN_WORDS = {
     "__device__": "",
     "__managed__": "",
     "__host__": "",
-    "__constant__": '__attribute__((section("softcuda_constant")))',
+    "__constant__": "",
     "__noinline__": "__attribute__((noinline))",
     "__shared__": 'static __constinit __attribute__((section("softcuda_shared")))',
 }
@@ -75,7 +75,7 @@ def unread(unit: Unit) -> list[int]:
     """Return the places of __global__ that Clang has not read as a kernel's."""
     known = [each for each in unit.functions_and_declarations() if each.has("__global__")]
     marks = (match for match in unit.find(MARK) if "global" in match.groups())
-    return [mark.start() for mark in marks if not any(each.first <= mark.start() < each.last for each in known)]  # fmt: skip
+    return [mark.start() for mark in marks if not any(each.first <= mark.start() < each.last for each in known)]
 
 
 def bounds(kernel: Declaration) -> list[tuple[int, int]]:
@@ -133,7 +133,8 @@ def dynamic_shared(unit: Unit) -> Iterator[Edit]:
 
 def plain_words(text: str, begin: int) -> str:
     """Return the text with C++ in place of CUDA's words, from a place on."""
-    return text[:begin] + WORDS.sub(plain_word, text[begin:])
+    numbers = itertools.count(1)
+    return text[:begin] + WORDS.sub(lambda match: plain_word(match, numbers), text[begin:])
 
 
 def without_pragmas_of_macros(text: str) -> str:
@@ -146,8 +147,11 @@ def without_pragmas_of_macros(text: str) -> str:
     return PRAGMA.sub(instead, text)
 
 
-def plain_word(match: re.Match) -> str:
-    """Return what stands for a word of CUDA in C++."""
+def plain_word(match: re.Match, numbers: Iterator[int]) -> str:
+    """Return what stands for a word of CUDA in C++. ``numbers``: of constants, the const of which share no section."""
+    if match[0] == "__constant__":
+        is_declared = re.search(r"\bextern\s+(?:const\s+)?$", match.string[max(0, match.start() - 100) : match.start()])
+        return "" if is_declared else f'__attribute__((section("{assembly.CONSTANTS}{next(numbers)}")))'
     if match[0] == "__noinline__":  # in headers of the system's it is the name of an attribute, in brackets
         before = re.sub(r"^#.*$", "", match.string[max(0, match.start() - 300) : match.start()], flags=re.MULTILINE)
         if before.rstrip().endswith(("(", ",")):

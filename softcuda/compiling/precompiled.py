@@ -8,7 +8,6 @@ Without a folder to keep them in, all of a text is read.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import os
 import re
@@ -23,13 +22,15 @@ from pathlib import Path
 import headers
 import version
 
-STANDARD = """algorithm array atomic bitset cassert cctype cerrno cfloat chrono climits cmath complex condition_variable
+STANDARD = """
+    algorithm array atomic bitset cassert cctype cerrno cfloat chrono climits cmath complex condition_variable
     cstdarg cstddef cstdint cstdio cstdlib cstring ctime deque exception fstream functional future initializer_list
-    iomanip ios iosfwd iostream istream iterator limits list locale map memory mutex new numeric optional ostream queue
-    random ratio set sstream stack stdexcept streambuf string string_view system_error thread tuple type_traits typeinfo
-    unordered_map unordered_set utility variant vector assert.h ctype.h errno.h fcntl.h float.h inttypes.h limits.h
-    locale.h malloc.h math.h memory.h pthread.h signal.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h
-    strings.h time.h unistd.h sys/stat.h sys/time.h sys/types.h sys/mman.h sys/wait.h""".split()
+    iomanip ios iosfwd iostream istream iterator limits list locale map memory mutex new numeric optional ostream
+    queue random ratio set sstream stack stdexcept streambuf string string_view system_error thread tuple
+    type_traits typeinfo unordered_map unordered_set utility variant vector assert.h ctype.h errno.h fcntl.h float.h
+    inttypes.h limits.h locale.h malloc.h math.h memory.h pthread.h signal.h stdarg.h stdbool.h stddef.h stdint.h
+    stdio.h stdlib.h string.h strings.h time.h unistd.h sys/stat.h sys/time.h sys/types.h sys/mman.h sys/wait.h
+""".split()  # noqa: SIM905
 OWN = ("*.h", "cooperative_groups/*.h", "cub/cub.cuh", "cuda/*", "thrust/*.h", "softcuda/torch/*.h")
 FILE = re.compile(r'^# \d+ "([^"]+)"', re.MULTILINE)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import bisect
 import functools
 import importlib
-import itertools
 import re
 import site
 import sys
@@ -267,12 +266,12 @@ class Unit:
         for match in self.find(LAUNCHED):
             opened = opening(self.text, match.start(), self.begin, "(<")
             name = LAUNCH.search(self.text, max(self.begin, opened - 200), opened)
-            if name and self.text[opened] == "<" and not is_in_string(self.text, match.start()):
-                if place := statement(self.text, name.start(), self.begin):
-                    yield place, " ".join(self.text[name.start() : match.start() + 1].split())
+            is_launch = name and self.text[opened] == "<" and not is_in_string(self.text, match.start())
+            if name and is_launch and (place := statement(self.text, name.start(), self.begin)):
+                yield place, " ".join(self.text[name.start() : match.start() + 1].split())
 
     def _calls(self) -> Iterator[tuple[int, str]]:
-        """Yield host templates that are called with written arguments, and where, if Clang does not know what is passed.
+        """Yield host templates that are called with written arguments, and where, if Clang reads not all of a text.
 
         It then leaves out the call, and with it what the template launches.
         """
@@ -283,9 +282,10 @@ class Unit:
         bodies = [(each.body, each.end) for each in self.functions(self.declared)]
         for match in self.find(re.compile(rf"\b(?:{'|'.join(templates)})\s*(?=<)")):
             last = closing_angle(self.text, match.end())
-            if last and any(first < match.start() < end for first, end in bodies) and self.text.startswith("(", last):
-                if place := statement(self.text, match.start(), self.begin):
-                    yield place, " ".join(self.text[match.start() : last].split())
+            is_call = last and self.text.startswith("(", last)
+            is_inside = is_call and any(first < match.start() < end for first, end in bodies)
+            if is_inside and (place := statement(self.text, match.start(), self.begin)):
+                yield place, " ".join(self.text[match.start() : last].split())
 
     @functools.cached_property
     def _begins(self) -> list[int]:
@@ -524,8 +524,8 @@ def headers_read(text: str):
     cindex = bindings()
     kind = cindex.TranslationUnit
     options = kind.PARSE_INCOMPLETE | FOR_SERIALIZATION | kind.PARSE_SKIP_FUNCTION_BODIES
-    whole = f"{FORCED[0]}{text}{PRELUDE}{FORCED[1]}".replace(*PACK)
-    return cindex.Index.create().parse(HEADERS, args=ARGUMENTS, unsaved_files=[(HEADERS, encoded(whole))], options=options)
+    whole = encoded(f"{FORCED[0]}{text}{PRELUDE}{FORCED[1]}".replace(*PACK))
+    return cindex.Index.create().parse(HEADERS, args=ARGUMENTS, unsaved_files=[(HEADERS, whole)], options=options)
 
 
 def encoded(text: str) -> str:
@@ -573,7 +573,9 @@ def regions(
             markers.append((match.start(), match.end() + 1, match["file"], int(match["line"])))
             continue
         theirs.add(match["file"])
-        others.append((match.start(), found[index + 1].start() if index + 1 < len(found) else end, softcudas, match["file"]))
+        others.append(
+            (match.start(), found[index + 1].start() if index + 1 < len(found) else end, softcudas, match["file"])
+        )
     return markers, others
 
 

@@ -33,6 +33,19 @@ SOFTCUDA_VECTORS(float, float, 8, 16)
 SOFTCUDA_VECTORS(double, double, 16, 16)
 #undef SOFTCUDA_VECTORS
 
+// Four words of 8 bytes with the alignment in their names, since CUDA 13.
+#define SOFTCUDA_ALIGNED(name, type, align) \
+    struct alignas(align) name##4_##align##a { type x, y, z, w; }; \
+    static inline name##4_##align##a make_##name##4_##align##a(type x, type y, type z, type w) { return {x, y, z, w}; }
+#define SOFTCUDA_BOTH(name, type) SOFTCUDA_ALIGNED(name, type, 16) SOFTCUDA_ALIGNED(name, type, 32)
+SOFTCUDA_BOTH(long, long)
+SOFTCUDA_BOTH(ulong, unsigned long)
+SOFTCUDA_BOTH(longlong, long long)
+SOFTCUDA_BOTH(ulonglong, unsigned long long)
+SOFTCUDA_BOTH(double, double)
+#undef SOFTCUDA_BOTH
+#undef SOFTCUDA_ALIGNED
+
 struct dim3 {
     unsigned x, y, z;
     dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) { }
