@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-RECORD = "softcuda_kernel"  # the variable that holds a kernel's record (declarations.py)
+RECORD = "softcuda_kernel"  # the variable that holds a kernel's record (kernels.py)
 RED_ZONE = 128  # bytes between variables, which belong to none of them
 MAX_SHARED = 48 * 1024
 # Bytes that a launch adds to shared memory: dynamic_gap and dynamic_area of image.h say how much.

@@ -157,11 +157,24 @@ template <typename T> struct Surface {
 __global__ void accesses(Surface<float>::Accessor a) { a.put(threadIdx.x); }
 namespace widths { typedef unsigned int uint32_t; }
 __global__ void counts(uint32_t* p, double2) { p[threadIdx.x] = 1u; }
+int printed(const char* file) { return printf(">>> no <%s> in <%s> <<<", file, file); };
+template <typename T> __global__ void called(T* p) { *p = T(); }
+template <typename T> void calls(T* p, void*) { called<T><<<1, 1>>>(p); };
+template <typename T> void asked(T* p) { called<T*><<<1, 1>>>(&p); }
+template void asked(float*);;
+template void asked(char*);
+void of_calls(tensors::Tensor x, short* p) { if (x.defined()) calls<short>(p, x.nowhere().value()); }
+template <typename T> using unread = tensors::Unknown<T>;
+struct Held { unread<int>* several; };
+__constant__ const int first[2] = {1, 2};
+__constant__ int second[2];
+__global__ void constants(int* p) { *p = first[threadIdx.x] + second[threadIdx.x]; }
 """
 READ_NAMES = ["_Z5scaleILi4EEvPf", "_ZN5outer5inner1c1d6nestedEPf", "_Z3putIsEvPT_i", "_Z3putIdEvPT_i",
               "_Z3putIcEvPT_i", "_Z3putIlEvPT_i", "_Z6filledIiLi8EENSt9enable_ifIXaaeqstT_Li4EgtT0_Li0EEvE4typeEPS1_",
               "_Z7severalIJifEEvDpPT_", "_Z5flowsP4Flow", "_Z8accessesN7SurfaceIfE8AccessorE",
-              "_Z6countsPj7double2"]  # fmt: skip
+              "_Z6countsPj7double2", "_Z6calledIsEvPT_", "_Z6calledIPfEvPT_", "_Z6calledIPcEvPT_",
+              "_Z9constantsPi"]  # fmt: skip
 
 
 def test_launches_are_found_wherever_the_language_allows_them(either: Device) -> None:
@@ -189,6 +202,16 @@ def test_a_kernel_without_instances_is_not_lost_in_silence(tmp_path: Path) -> No
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     [warning] = done.stderr.splitlines()
     assert warning.startswith("k.cu:4:27: warning: no instance of the kernel template lost is made here")
+
+
+CLASHES = """namespace at { struct Half { int bits; }; template <typename T> struct Tensor { T* first; }; }
+template <typename T> __global__ void put(at::Tensor<T> a) { *a.first = T(); }
+void host(at::Tensor<at::Half> a) { put<<<1, 1>>>(a); }
+"""
+
+
+def test_a_file_declares_what_headers_do_that_it_does_not_include(either: Device) -> None:
+    assert loads(either, CLASHES, ["_Z3putIN2at4HalfEEvNS0_6TensorIT_EE"])
 
 
 STATIC = """static __global__ void alone(int* out) { *out = 1; }
