@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import struct
 
-RECORD = "softcuda_kernel"  # the variable that holds a kernel's record (declarations.py)
+RECORD = "softcuda_kernel"  # the variable that holds a kernel's record (kernels.py)
 RED_ZONE = 128  # bytes between variables, which belong to none of them
 MAX_SHARED = 48 * 1024
 # Bytes that a launch adds to shared memory: dynamic_gap and dynamic_area of image.h say how much.
@@ -85,13 +85,14 @@ def table(label: str, entries: list[str], names: list[str]) -> list[str]:
 
 
 SHARED, CONSTANT, DEVICE = 0, 1, 2  # as in image.h
-SECTIONS = {SHARED: "softcuda_shared", CONSTANT: "softcuda_constant", DEVICE: "softcuda_device"}
+CONSTANTS = "softcuda_constant"  # sections of constants begin with this, and end with a number
+SECTIONS = {SHARED: "softcuda_shared", CONSTANT: CONSTANTS, DEVICE: "softcuda_device"}
 
 
 def kind_of(name: str, section: str) -> int | None:
     """Return the kind of memory that a variable in a section belongs to; None if it is not one of a kernel."""
-    if section in SECTIONS.values():
-        return next(kind for kind, known in SECTIONS.items() if known == section)
+    if (kind := section.rstrip("0123456789")) in SECTIONS.values():
+        return next(each for each, known in SECTIONS.items() if known == kind)
     if (
         name.startswith(("softcuda_", ".L"))
         or LIBRARY.search(name)

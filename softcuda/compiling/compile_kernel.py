@@ -23,17 +23,19 @@ from pathlib import Path
 
 import arithmetic
 import assembly
-import declarations
 import headers
 import host_code
 import instances
 import messages
 import outputs
 import ptx
+import reader
 import restricted
 import slices
 import version
 from messages import BadKernel
+
+import kernels
 
 SOFTCUDA = Path(__file__).resolve().parents[1]
 IMAGE = "softcuda's image"  # the name of what follows the kernel's file
@@ -136,6 +138,7 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
         sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
         sys.stderr.write(headers.notes(host.missing))
         return 1
+    sys.stderr.writelines(host_code.not_made(host.unit, host))
     try:
         if options["names"]:
             names = instances.lowered_names(written, options["expressions"])
@@ -153,17 +156,17 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     Raises BadKernel and host_code.NotHere.
     """
     ends = ("cpp", "ii", "s", "dump", "inlined")
-    unit, preprocessed, target, dump, inlined = (folder / f"kernel.{end}" for end in ends)
-    flags = flags_of(folder, source, unit, options)
+    main, preprocessed, target, dump, inlined = (folder / f"kernel.{end}" for end in ends)
+    flags = flags_of(folder, source, main, options)
     reading = flags + (SAYING if options["verbose"] else [])
-    read = functools.partial(preprocessed_text, unit, preprocessed, text, source, options, reading, host)
+    read = functools.partial(preprocessed_text, main, preprocessed, text, source, options, reading, host)
     asked = instances.name_expressions(options["expressions"])
-    text, brought = read([]) + asked, []
+    unit, brought = unit_of(read([]) + asked, source), []
     dumped = [f"-fdump-tree-optimized-lineno={dump}", f"{slices.FLAG}={inlined}"]
     flags += arithmetic.flags(fused=options["fmad"])  # behind: no macro of theirs says which build this is
     flags += [*checks(), *dumped] if options["checks"] else []
     while True:
-        plain = plain_cpp(text, source, options["checks"], host)
+        plain = plain_cpp(unit, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")
         try:
             written = compiled_unit(flags, preprocessed, target)
@@ -174,24 +177,31 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
             more = [] if host.without and not host.headers else headers.brought(str(error))
             if not set(more) <= set(brought):
                 brought += more
-                text = read(brought) + asked
+                unit = unit_of(read(brought) + asked, source)
             elif not lenient and not host.learn(str(error)):
                 raise BadKernel(host.complaint or str(error)) from error
             flags += lenient
+    refuse_unread(unit)
     if options["checks"]:
         form, calls = (file.read_text(errors="surrogateescape") for file in (dump, inlined))
         if unset := assembly.unset_variables(form):
             written = compiled_unit([*flags, assembly.COMPARISONS], preprocessed, target)
-        written = assembly.with_array_names(assembly.with_nans(written, form), plain, text)
+        written = assembly.with_array_names(assembly.with_nans(written, form), plain, unit.text)
         written += assembly.text_in_assembly("softcuda_unset", unset)
         written += assembly.text_in_assembly("softcuda_slices", slices.table(calls, kernels_own_path))
-    return for_the_driver(written + assembly.text_in_assembly("softcuda_one_address", one_address(text)), source)
+    return for_the_driver(written + assembly.text_in_assembly("softcuda_one_address", one_address(unit)), source)
 
 
 def compiled_unit(flags: list[str], unit: Path, target: Path) -> str:
     """Return the assembly of preprocessed C++, through a file. Raises BadKernel."""
     gxx("-S", "-fpreprocessed", *flags, str(unit), "-o", str(target))
     return target.read_text(errors="surrogateescape")
+
+
+def refuse_unread(unit: reader.Unit) -> None:
+    """Raise BadKernel for a kernel that g++ has taken as a function, because Clang has not read it."""
+    for place in kernels.unread(unit):
+        raise BadKernel("\n".join([f"{unit.place_of(place)}: error: Clang cannot read this kernel", *unit.errors()]))
 
 
 def for_the_driver(written: str, source: Path) -> str:
@@ -237,45 +247,41 @@ def preprocessed_text(
     while True:
         unit.write_text(translation_unit(written, source, options, chosen, brought), errors="surrogateescape")
         text = stand_ins.preprocessed(preprocess, written, source)
-        more = headers.chosen(text[text.index(f'# 1 "{source}"') :])
+        more = headers.chosen(headers.without_systems(text[text.index(f'# 1 "{source}"') :]))
         if set(more) <= set(chosen):
             return text
         chosen = more  # the source's own headers name more than itself
 
 
 SHARED_VALUE = re.compile(r"\b__shared__\b(?:[^;{}()=]|\([^()]*\))*?(?<![<>!=])=(?!=)")
-MARKER = re.compile(r'^# (\d+) "([^"\n]*)".*\n', re.MULTILINE)
 
 
-def place_of(preprocessed: str, at: int) -> str:
-    """Return file and line of a place in a preprocessed text."""
-    marker = [*MARKER.finditer(preprocessed, 0, at)][-1]
-    return f"{marker[2]}:{int(marker[1]) + preprocessed.count(chr(10), marker.end(), at)}"
-
-
-def one_address(preprocessed: str) -> str:
+def one_address(unit: reader.Unit) -> str:
     """Return the arrays that begin at one address, "a (kernel.cu:1), b (kernel.cu:2)": dynamic shared memory's."""
-    names = {
-        match["name"]: place_of(preprocessed, match.start()) for match in declarations.DYNAMIC.finditer(preprocessed)
-    }
-    return ", ".join(f"{name} ({os.path.basename(place)})" for name, place in names.items()) if len(names) > 1 else ""
+    names = {match["name"]: unit.line_of(match.start()) for match in unit.find(kernels.DYNAMIC)}
+    places = (f"{name} ({os.path.basename(file)}:{line})" for name, (file, line) in names.items())
+    return ", ".join(places) if len(names) > 1 else ""
 
 
-def plain_cpp(preprocessed: str, source: Path, checked: bool, host: host_code.Host) -> str:
-    """Return C++ that g++ compiles, the same in every folder, as messages are."""
-    plain = preprocessed
+def unit_of(preprocessed: str, source: Path) -> reader.Unit:
+    """Return what Clang reads of a source in its preprocessed text, which is the same in every folder."""
     own, here = re.escape(f"{Path.cwd()}/"), re.escape(f"{SOFTCUDA}/")
-    plain = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", plain, flags=re.MULTILINE)
-    plain = declarations.without_pragmas_of_macros(plain)
-    begin, end = plain.index(f'# 1 "{source}"'), plain.index(f'# 1 "{IMAGE}"')
-    if match := SHARED_VALUE.search(plain, begin, end):
-        place = place_of(plain, match.start())
+    text = re.sub(rf'^(# \d+ ")(?!{here}){own}', r"\1", preprocessed, flags=re.MULTILINE)
+    text = kernels.without_pragmas_of_macros(text)
+    begin, end = text.index(f'# 1 "{source}"'), text.index(f'# 1 "{IMAGE}"')
+    return reader.Unit(text, begin, end, f"{SOFTCUDA}/", reader.known_headers(FLAGS))
+
+
+def plain_cpp(unit: reader.Unit, source: Path, checked: bool, host: host_code.Host) -> str:
+    """Return C++ that g++ compiles."""
+    if match := next(unit.find(SHARED_VALUE), None):
+        place = unit.place_of(match.start())
         raise BadKernel(f"{place}: error: initializer not allowed for __shared__ variable: let a thread set it")
-    plain = host_code.without_host_code(plain, begin, end, f"{SOFTCUDA}/", host)
-    plain = declarations.with_default_constructors(plain, begin, host.constructors)
-    if checked:
-        plain = restricted.watched(plain, begin, place_of, kernels_own_path)
-    return ptx.translate(declarations.plain_cpp(plain, begin, checked), str(source))
+    edits = [*host_code.without_host_code(unit, host), *kernels.edits(unit, checked)]
+    edits += restricted.edits(unit) if checked else []
+    plain = host_code.written(unit, edits)
+    plain = kernels.with_default_constructors(plain, unit.begin, host.constructors)
+    return ptx.translate(kernels.plain_words(plain, unit.begin), str(source))
 
 
 def kernels_own_path(path: str) -> str:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import headers
 import host_code
-import items
 import messages
+import reader
 
 NOTHING = 3  # the exit status
-MARK = re.compile(rf"__attribute__\(\(({items.MARKS})\)\)")
+MARK = re.compile(rf"__attribute__\(\(({reader.MARKS})\)\)")
 PHASES = {"-cubin", "--cubin", "-ptx", "--ptx", "-fatbin", "--fatbin"}  # flags that -E cannot stand beside
 
 
@@ -53,12 +53,13 @@ def preprocessed(folder: Path, source: Path, nvcc: list[str], host: host_code.Ho
 
 def compile_part(text: str, folder: Path, source: Path, nvcc: list[str], host: host_code.Host) -> int:
     """Compile a preprocessed source without its host code. Returns the exit status. Raises BadKernel."""
-    begin, others = beginning(text, source), headers.of_others(text)
+    begin = beginning(text, source)
     if begin < 0:
         return NOTHING
+    unit = reader.Unit(text, begin, len(text), headers.of_others(text))
     part = folder / source.with_suffix(".cu").name
     while True:
-        rest = host_code.device_part(text, begin, len(text), others, host)
+        rest = host_code.device_part(unit, host)
         if rest == text and not any((folder / headers.FOLDER).iterdir()):
             return NOTHING
         part.write_text(rest, errors="surrogateescape")

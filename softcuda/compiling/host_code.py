@@ -13,26 +13,24 @@ it stops with a message about that. A template of a kernel that has no instance 
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import messages
-from instances import INSTANCE, bare, launches, made_at
-from items import DEVICE, Item, Source, edited, functions, head, is_marked, items, line_of, place_of, source_of
+from brackets import closing, edited
+from reader import TOKEN, Declaration, Unit
 
+DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
+MARKED = {mark.strip("_") for mark in DEVICE}
 COMPUTED = {"constexpr", "consteval"}
 CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
-# Words that are no names: besides them, no three names follow each other in a declaration.
-KEYWORDS = {"alignas", "asm", "auto", "bool", "char", "class", "concept", "const", "consteval", "constexpr",
-            "constinit", "decltype", "default", "delete", "do", "double", "enum", "explicit", "extern", "final",
-            "float", "for", "friend", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept",
-            "operator", "override", "private", "protected", "public", "register", "requires", "return", "restrict",
-            "short", "signed", "sizeof", "static", "static_assert", "struct", "template", "thread_local", "typedef",
-            "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "char8_t",
-            "char16_t", "char32_t"}  # fmt: skip
-Edit = tuple[int, int, str]  # the first token, the one behind the last, and what is to stand there
+RUNTIME = re.compile(r"(?:cuda|cu|cublas|curand|cudnn)[A-Z]\w+")  # names of functions that host code calls
+INSTANCE = "softcuda-instance-"  # what the file of an instance is called, with its number
+NAME = re.compile(r"(\w+)<")  # of an instance
+Edit = tuple[int, int, str]  # where a text begins and ends, and what is to stand there
 
 
 class NotHere(Exception):
@@ -45,12 +43,11 @@ class Host:
 
     ``names``: of functions and variables. ``computed``: constants that only code can set. ``constructors``: classes of
     shared variables whose constructor is code. ``headers``: whether the headers of the system are needed; ``without``:
-    whether some were left out. ``asked``: instances of templates that host code launches; ``refused``: those that are
-    none, because the compiler refuses the very words. ``broken``: first tokens of functions that kernels do without,
-    since the compiler refuses them; ``complaint``: what it said of the first of them; ``launched``: words of all
-    instances; ``source``, ``declared``: of the last attempt. ``missing``: headers that are not there, and where each is
-    asked for. ``trap``: the body of a function for both sides that needs host code; ``instance``: the declaration that
-    makes an instance of a template.
+    whether some were left out. ``asked``: instances of templates that host code launches; ``refused``: those that the
+    compiler refuses. ``broken``: where functions begin that kernels do without, since the compiler refuses them;
+    ``complaint``: what it said of the first of them; ``unit``: what the last attempt was read from. ``missing``:
+    headers that are not there, and where each is asked for. ``trap``: the body of a function for both sides that needs
+    host code; ``instance``: the declaration that makes an instance of a template.
     """
 
     names: set[str] = field(default_factory=set)
@@ -62,9 +59,7 @@ class Host:
     asked: list[str] = field(default_factory=list)
     broken: set[int] = field(default_factory=set)
     complaint: str = ""
-    launched: set[str] = field(default_factory=set)
-    source: Source | None = None
-    declared: list[Item] = field(default_factory=list)
+    unit: Unit | None = None
     missing: dict[str, str] = field(default_factory=dict)
     trap: str = '{ softcuda_trap("a call of a function that needs host code"); }'
     instance: str = "__attribute__((used)) static const auto softcuda_instance{number} = &{instance};"
@@ -73,10 +68,9 @@ class Host:
         """Take note of what the compiler complains of. Returns whether the next attempt can differ from the last."""
         computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
         constructors = set(re.findall(r"non-[‘']constexpr[’'] function [‘'](?:\w+::)*?(\w+)(?:<.*>)?::\1\(", errors))
-        undeduced = re.findall(r"unable to deduce [‘']const auto[’'] from [‘']& ?(.+)[’']$", errors, re.MULTILINE)
         # Those whose very words g++ refuses, and not those within which it finds an error.
-        wrong = [self.asked[int(n)] for n in re.findall(rf"^{INSTANCE}(\d+)[:(].*: error:", errors, re.MULTILINE)]
-        refused = set(map(bare, [*undeduced, *wrong]))
+        numbers = map(int, re.findall(rf"^{INSTANCE}(\d+)[:(].*: error:", errors, re.MULTILINE))
+        refused = {self.asked[number] for number in numbers}
         if computed - self.computed or constructors - self.constructors:
             self.computed |= computed
             self.constructors |= constructors
@@ -84,7 +78,7 @@ class Host:
             self.headers = True
         elif refused - self.refused:
             self.refused |= refused
-        elif more := broken(self, errors) - self.broken:
+        elif (more := broken(self, errors) - self.broken) or (more := broken_types(self, errors) - self.broken):
             self.broken |= more
             self.complaint = self.complaint or errors
         else:
@@ -92,146 +86,146 @@ class Host:
         return True
 
 
+def device_part(unit: Unit, host: Host) -> str:
+    """Return a text that nvcc has preprocessed with empty lines in place of host code, and add that to ``host``."""
+    return written(unit, divided(unit, host).edits)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Division:
-    """Division of a source: the declarations that kernels need, and the edits that set aside all else.
+    """Division of a text: the declarations that kernels need, and the edits that set aside all else.
 
-    ``gone``: the tokens that go within the ``chosen`` declarations.
+    ``inner``: the edits within the ``chosen`` declarations.
     """
 
-    source: Source
-    chosen: list[Item]
-    gone: set[int]
+    unit: Unit
+    chosen: list[Declaration]
+    inner: list[Edit]
     edits: list[Edit]
 
 
-def without_host_code(text: str, begin: int, end: int, foreign: str, host: Host) -> str:
-    """Return C++ for softcuda, with empty lines in place of host code, and add that code to ``host``.
-
-    Between two places; ``foreign``: the beginning of the paths of softcuda's own headers. Raises NotHere.
-    """
-    source = source_of(text, begin, end, foreign)
-    if source is None:
-        return text
-    division = divided(source, host)
-    chosen, gone = division.chosen, division.gone
-    refuse_unsupported(source, chosen, gone)
-    edits = [edit for item in chosen if item.kind == "variable" for edit in constant_initialisers(source, item)]
-    host.headers |= any("std" in words_without(source, item, gone) for item in chosen if item.kind != "using")
-    left_out = [] if host.headers else [other[:2] for other in source.others if not other[2]]
+def without_host_code(unit: Unit, host: Host) -> list[Edit]:
+    """Return the edits that leave of a text what g++ compiles, and add what goes to ``host``. Raises NotHere."""
+    division = divided(unit, host)
+    refuse_unsupported(division)
+    chosen = division.chosen
+    host.headers |= any("std" in words(unit, each, division.inner) for each in chosen if each.kind != "using")
+    left_out = [] if host.headers else [(first, last, "") for first, last, softcudas, _ in unit.others if not softcudas]
     host.without = bool(left_out)
-    return without_tokens(source, (begin, end), [*division.edits, *edits, *renamed(source, chosen)], left_out)
+    edits = [edit for each in chosen if each.kind == "variable" for edit in constant_initialisers(each)]
+    return [*division.edits, *edits, *renamed(unit, chosen), *left_out]
 
 
-def device_part(text: str, begin: int, end: int, foreign: tuple[str, ...], host: Host) -> str:
-    """Return a text that nvcc has preprocessed with empty lines in place of host code, and add that to ``host``.
-
-    Between two places; ``foreign``: the beginning of the paths of CUDA's own headers.
-    """
-    source = source_of(text, begin, end, foreign)
-    return without_tokens(source, (begin, end), divided(source, host).edits, []) if source else text
-
-
-def divided(source: Source, host: Host) -> Division:
-    """Return which part of a source is device code, and add what is not to ``host``."""
-    # What cannot be a declaration stays, so that the compiler refuses it.
-    declared = [item for item in items(source, 0, len(source.tokens) - 3) if is_declaration(source, item)]
-    marked = marked_functions(source, declared)
-    whole = {name[-1] for item in declared if item.kind == "function" and item.body and is_marked(source, item)
-             for name in item.names}  # fmt: skip
-    remaining, hosts = apart(source, declared, marked, whole, host)
-    host.names |= {name[-1] for item in hosts for name in item.names}
-    instances = launches(source, declared, hosts, remaining, host.refused)
-    host.asked = [instance for own in instances.values() for instance in own]
-
-    def at(item: Item, token: int) -> str:
-        numbered = {host.asked.index(instance): instance for instance in instances.get(item, ())}
-        return made_at(source, token, numbered, host.instance)
-
-    edits = [(item.first, item.last, at(item, item.first)) for item in hosts]
+def divided(unit: Unit, host: Host) -> Division:
+    """Return which part of a text is device code, and add what is not to ``host``."""
+    marked = marked_functions(unit, unit.declared)
+    whole = {each.names[0][-1] for each in unit.declared if each.kind == "function" and each.body and is_marked(each)}
+    remaining, hosts = apart(unit, marked, whole, host)
+    host.names |= {name[-1] for each in hosts for name in each.names}
+    host.asked = [each for each in unit.instances if each not in host.refused]
+    host.unit = unit
     used = set(re.findall(r"\w+", " ".join(host.asked)))
-    host.launched |= used
-    host.source, host.declared = source, declared
-    chosen, inner = reached(source, remaining, marked, used, host)
-    kept = {item.first for item in chosen}
-    edits += [(item.first, item.last, at(item, item.first)) for item in remaining if item.first not in kept]
-    edits += [(item.last, item.last, at(item, item.last - 1)) for item in chosen if item in instances]
-    return Division(source=source, chosen=chosen, gone=places(inner), edits=[*edits, *inner])
+    chosen, inner = reached(unit, remaining, marked, used, host)
+    kept = {each.first for each in chosen}
+    gone = [*hosts, *(each for each in remaining if each.first not in kept)]
+    edits = [(each.first, each.last, "") for each in gone]
+    made = "".join(
+        f'\n# 1 "{INSTANCE}{number}"\n{host.instance.format(number=number, instance=instance)}\n'
+        for number, instance in enumerate(host.asked)
+    )
+    return Division(unit=unit, chosen=chosen, inner=inner, edits=[*edits, *inner, (unit.end, unit.end, made)])
 
 
-def apart(
-    source: Source, declared: list[Item], marked: set[str], whole: set[str], host: Host
-) -> tuple[list[Item], list[Item]]:
+def not_made(unit: Unit, host: Host) -> Iterator[str]:
+    """Yield a warning for each instance that g++ refuses, and each kernel template without one that is launched."""
+    for instance in sorted(host.refused):
+        yield f"warning: {instance} is launched and not made here: instantiate it (template __global__ void ...;)\n"
+    made = {match[1] for each in unit.instances if each not in host.refused and (match := NAME.search(each))}
+    guessed = host.refused or unit.errors()
+    for each in unit.declared if guessed else ():
+        name = each.names[0][-1] if each.names else ""
+        if each.body and is_kernel_template(each) and name not in made:
+            launches = unit.find(re.compile(rf"\b{name}\s*(?:<[^;{{}}]*>\s*)?<<\s*<"))
+            if launch := next(launches, None):
+                yield (
+                    f"{unit.place_of(launch.start())}: warning: no instance of the kernel template {name} is made here:"
+                    " its arguments depend on what is missing, so instantiate it (template __global__ void ...;)\n"
+                )
+
+
+def apart(unit: Unit, marked: set[str], whole: set[str], host: Host) -> tuple[list[Declaration], list[Declaration]]:
     """Return the declarations that stay, and those of host code. ``marked``, ``whole``: functions of the device."""
-    asked = asked_types(source)
-    remaining: list[Item] = []
-    hosts: list[Item] = []
-    for item in declared:
-        typed = item.kind == "function" and not item.body and item.names[0][-1] in asked
-        of_host = (is_host(source, item, marked, whole) and not typed) or is_computed(source, item, host.computed)
-        if item.first in host.broken:
-            of_host |= not is_marked(source, item) or is_kernel_template(source, item)
-        (hosts if of_host else remaining).append(item)
+    asked = asked_types(unit)
+    remaining: list[Declaration] = []
+    hosts: list[Declaration] = []
+    for each in unit.declared:
+        typed = each.kind == "function" and not each.body and each.names[0][-1] in asked
+        of_host = (is_host(each, marked, whole) and not typed) or is_computed(each, host.computed)
+        if each.first in host.broken:
+            of_host |= not is_marked(each) or is_kernel_template(each)
+        (hosts if of_host else remaining).append(each)
     return remaining, hosts
 
 
-def asked_types(source: Source) -> set[str]:
+def asked_types(unit: Unit) -> set[str]:
     """Return the names within decltype(...), of functions whose type alone may be asked for."""
-    tokens = source.tokens
-    asked = (place + 1 for place, token in enumerate(tokens) if token == "decltype" and tokens[place + 1] == "(")
-    return {token for opened in asked for token in tokens[opened : source.partner[opened]]} | taken_over(tokens)
+    asked = (match.end() for match in unit.find(re.compile(r"\bdecltype\s*\(")))
+    return {word for place in asked for word in re.findall(r"\w+", unit.text[place : closing(unit.text, place)])} | (
+        taken_over(unit)
+    )
 
 
-def taken_over(tokens: list[str]) -> set[str]:
+@functools.lru_cache(maxsize=1)
+def taken_over(unit: Unit) -> set[str]:
     """Return names of functions that a class has from another one by "using A::f;"."""
-    return {
-        tokens[place - 1]
-        for place, token in enumerate(tokens)
-        if token == ";" and tokens[place - 2 : place - 1] == ["::"] and "using" in tokens[max(0, place - 8) : place]
-    }
+    return {match[1] for match in unit.find(re.compile(r"\busing\s+[^;={}]*::\s*(\w+)\s*;"))}
 
 
-def refuse_unsupported(source: Source, chosen: list[Item], gone: set[int]) -> None:
+def refuse_unsupported(division: Division) -> None:
     """Raise NotHere if a name that is left is not supported, unless the source declares it itself."""
-    own = {item.names[0][-1] for item in chosen if item.kind == "function"}
+    unit, own = division.unit, {each.names[0][-1] for each in division.chosen if each.kind == "function"}
+    gone = Gone(division.inner)
     errors = [
-        f"{place_of(source, place)}: error: {messages.not_supported(name)}"
-        for item in chosen
-        for place in range(item.first, item.last)
-        if (name := messages.unsupported_name(source.tokens[place - 2 : place], source.tokens[place]))
-        and source.tokens[place - 1] not in (".", "->")
+        f"{unit.place_of(place)}: error: {messages.not_supported(name)}"
+        for each in division.chosen
+        for place, before, word in qualified_words(unit, each)
+        if (name := messages.unsupported_name(before, word))
+        and before[-1:] not in ([".", "->"])
         and place not in gone
         and name not in own
-        and not (
-            name in messages.WITHOUT_MASK and source.tokens[item.first] == "template"
-        )  # only instances can be wrong
+        # only instances can be wrong
+        and not (name in messages.WITHOUT_MASK and each.words[0] == "template")
     ]
     if errors:
         raise NotHere("\n".join(errors))
 
 
-def is_declaration(source: Source, item: Item) -> bool:
-    """Return whether an item can be a declaration, by its words and its end."""
-    words = head(source, item)
-    in_a_row = any(all(is_name(token) for token in words[place : place + 3]) for place in range(len(words) - 2))
-    return source.tokens[item.last - 1] in (";", "}") and not in_a_row
+def qualified_words(unit: Unit, declaration: Declaration) -> Iterator[tuple[int, list[str], str]]:
+    """Yield the names in a declaration that may not be supported, where each is, and the two tokens before it."""
+    if messages.REASON_WORDS.isdisjoint(spelled(unit.text, declaration)):
+        return
+    before = ["", ""]
+    for match in TOKEN.finditer(unit.text, declaration.first, declaration.last):
+        if match[0] in messages.REASON_WORDS:
+            yield match.start(), before, match[0]
+        before = [before[1], match[0]]
 
 
-def is_name(token: str) -> bool:
-    """Return whether a token is a name: one that begins with __ is not, as __device__."""
-    return token.isidentifier() and token not in KEYWORDS and not token.startswith("__")
-
-
-def marked_functions(source: Source, declared: Iterable[Item]) -> set[str]:
+def marked_functions(unit: Unit, declared: Iterable[Declaration]) -> set[str]:
     """Return the names of functions that run on the device; of members also with that of their class, ending in ::."""
-    functions = (item for item in declared if item.kind == "function" and is_marked(source, item))
-    names = {name[-1] for item in functions for name in item.names}
-    for item in declared:
-        if item.kind == "class" and item.body and item.names:
-            inner = marked_functions(source, list(items(source, item.body + 1, source.partner[item.body])))
-            own = f"{item.names[0][-1]}::"
+    names: set[str] = set()
+    for each in declared:
+        if each.kind == "function" and is_marked(each):
+            names |= {name[-1] for name in each.names}
+        elif each.kind == "class" and each.body and each.names:
+            inner = marked_functions(unit, unit.members(each))
+            own = f"{each.names[0][-1]}::"
             names |= {own, *inner, *(own + name for name in inner)}
     return names
+
+
+def is_marked(declaration: Declaration) -> bool:
+    return not DEVICE.isdisjoint(declaration.words)
 
 
 def is_marked_name(name: tuple[str, ...], marked: set[str]) -> bool:
@@ -240,142 +234,170 @@ def is_marked_name(name: tuple[str, ...], marked: set[str]) -> bool:
     return (f"{name[-2]}::{name[-1]}" if of_class else name[-1]) in marked
 
 
-def is_host(source: Source, item: Item, marked: set[str], whole: set[str]) -> bool:
+def is_host(each: Declaration, marked: set[str], whole: set[str]) -> bool:
     """Return whether a declaration of a namespace is the host's alone. ``whole``: marked functions with a body."""
-    words = head(source, item)
-    if item.kind == "function":
-        if not (DEVICE | COMPUTED).isdisjoint(words):
+    if each.kind == "instance":
+        named = re.search(r"([A-Za-z_]\w*)\s*(?:<.*>)?\s*\(", " ".join(each.words))
+        return bool(named) and not is_marked(each) and named[1] not in marked
+    if each.kind == "function":
+        if not (DEVICE | COMPUTED).isdisjoint(each.words):
             return False
-        is_devices = is_marked_name(item.names[0], marked)
-        if item.body and words[0] != "template":  # its declaration may be the one that is marked
-            return not is_devices or item.names[0][-1] in whole
-        return not is_devices or bool(item.body)
-    if item.kind == "variable":
-        return DEVICE.isdisjoint(words) and CONSTANT.isdisjoint(words) and "texture" not in words
+        is_devices = is_marked_name(each.names[0], marked)
+        if each.body and each.words[0] != "template":  # its declaration may be the one that is marked
+            return not is_devices or each.names[0][-1] in whole
+        return not is_devices or bool(each.body)
+    if each.kind == "variable":
+        return DEVICE.isdisjoint(each.words) and CONSTANT.isdisjoint(each.words) and "texture" not in each.words
     return False
 
 
-def is_computed(source: Source, item: Item, computed: set[str]) -> bool:
-    names = {name[-1] for name in item.names}
-    return item.kind == "variable" and not is_marked(source, item) and not names.isdisjoint(computed)
+def is_computed(each: Declaration, computed: set[str]) -> bool:
+    return each.kind == "variable" and not is_marked(each) and any(name[-1] in computed for name in each.names)
 
 
 def reached(
-    source: Source, remaining: list[Item], marked: set[str], used: set[str], host: Host
-) -> tuple[list[Item], list[Edit]]:
+    unit: Unit, remaining: list[Declaration], marked: set[str], used: set[str], host: Host
+) -> tuple[list[Declaration], list[Edit]]:
     """Return the declarations that the device's code and ``used`` need, and the edits within them."""
     edits: list[Edit] = []
-    chosen: list[Item] = []
-    waiting, over = remaining, taken_over(source.tokens)
+    chosen: list[Declaration] = []
+    waiting = remaining
     while True:
-        wanted = [is_wanted(source, item, used) for item in waiting]
+        wanted = [is_wanted(each, used) for each in waiting]
         if not any(wanted):
             return chosen, edits
-        for item in itertools.compress(waiting, wanted):
-            inner = members(source, item, marked, host, over) if item.kind == "class" and item.body else []
-            inner += [trapped(source, item, host)] if item.first in host.broken else []
+        for each in itertools.compress(waiting, wanted):
+            inner = members(unit, each, marked, host) if each.kind == "class" and each.body else []
+            inner += [(each.body, each.end, host.trap)] if each.first in host.broken and each.body else []
             edits += inner
-            used |= words_without(source, item, places(inner))
-            chosen.append(item)
-        waiting = [item for item, is_now in zip(waiting, wanted, strict=True) if not is_now]
+            used |= words(unit, each, inner)
+            chosen.append(each)
+        waiting = [each for each, is_now in zip(waiting, wanted, strict=True) if not is_now]
 
 
-def is_wanted(source: Source, item: Item, used: set[str]) -> bool:
-    words = head(source, item)
-    if not DEVICE.isdisjoint(words) or words[0] == "static_assert" or "texture" in words:
+def is_wanted(each: Declaration, used: set[str]) -> bool:
+    tokens = each.words
+    if not DEVICE.isdisjoint(tokens) or tokens[0] == "static_assert" or "texture" in tokens:
         return True
-    if words[0] == "using" and "=" not in words:
-        return words[1] == "namespace" or item.names[0][-1] in used
+    if tokens[0] == "using" and "=" not in tokens:
+        return tokens[1] == "namespace" or used.issuperset(each.names[0] if each.names else ())
     # An operator is used without being named.
-    names = [name[:-1] if name[-1].startswith("operator") else name for name in item.names]
+    names = [name[:-1] if name[-1].startswith("operator") else name for name in each.names]
     return not names or any(used.issuperset(name) for name in names)
 
 
-def places(edits: list[Edit]) -> set[int]:
-    """Return the tokens that edits replace."""
-    return {place for first, last, _ in edits for place in range(first, last)}
+@functools.cache
+def spelled(text: str, each: Declaration) -> frozenset[str]:
+    return frozenset(re.findall(r"[A-Za-z_]\w*", text[each.first : each.last]))
 
 
-def words_without(source: Source, item: Item, gone: set[int]) -> set[str]:
-    return {source.tokens[place] for place in range(item.first, item.last) if place not in gone}
+def words(unit: Unit, each: Declaration, gone: list[Edit]) -> set[str]:
+    """Return the words of a declaration without what is gone of it."""
+    inside = [edit for edit in gone if each.first <= edit[0] < each.last]
+    if not inside:
+        return set(spelled(unit.text, each))
+    shifted = [(first - each.first, last - each.first, "") for first, last, _ in inside]
+    return set(re.findall(r"[A-Za-z_]\w*", edited(unit.text[each.first : each.last], shifted)))
 
 
-def members(source: Source, item: Item, marked: set[str], host: Host, over: set[str]) -> list[Edit]:
+class Gone:
+    """The places that edits replace."""
+
+    def __init__(self, edits: list[Edit]) -> None:
+        self.edits = sorted(edits)
+
+    def __contains__(self, place: int) -> bool:
+        index = bisect.bisect_right(self.edits, (place, len(self.edits) and self.edits[-1][1] + 1, "")) - 1
+        return any(first <= place < last for first, last, _ in self.edits[: index + 1])
+
+
+def members(unit: Unit, declaration: Declaration, marked: set[str], host: Host) -> list[Edit]:
     """Return the edits that remove bodies of host functions of a class, and functions that no type depends on.
 
     A function without body stays where a constant or a type of the class asks for its type, as traits do.
     """
     edits: list[Edit] = []
-    names = {name[-1] for name in item.names}
-    if "enum" in head(source, item):
-        return []
-    inner = list(items(source, item.body + 1, source.partner[item.body]))
-    asked = {word for member in inner if member.kind != "function" for word in words_without(source, member, set())}
-    for member in inner:
-        words = head(source, member)
-        if member.kind == "class" and member.body:
-            edits += members(source, member, marked, host, over)
-        befriended = words[0] == "friend" and not member.body and "(" in words
-        if befriended and member.names[0][-1] not in marked and (DEVICE | COMPUTED).isdisjoint(words):
-            edits.append((member.first, member.last, ""))
-        if member.first in host.broken:
-            edits += [trapped(source, member, host)] if is_marked(source, member) else without_body(source, member)
+    names, over = {name[-1] for name in declaration.names}, taken_over(unit)
+    inner = unit.members(declaration)
+    asked = {word for each in inner if each.kind != "function" for word in spelled(unit.text, each)}
+    for each in inner:
+        if each.kind == "class" and each.body:
+            edits += members(unit, each, marked, host)
+        befriended = each.words[0] == "friend" and not each.body and "(" in each.words
+        if befriended and each.names and each.names[0][-1] not in marked and (DEVICE | COMPUTED).isdisjoint(each.words):
+            edits.append((each.first, each.last, ""))
+        if each.first in host.broken:
+            edits += refused_member(unit, each, host)
             continue
-        defaulted = source.tokens[member.last - 2] in ("default", "delete")
-        if member.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(words):
+        defaulted = each.words[-2:-1] in (["default"], ["delete"])
+        if each.kind != "function" or defaulted or not (DEVICE | COMPUTED).isdisjoint(each.words):
             continue
-        name = member.names[0][-1]
-        asked_for = "virtual" in words or "override" in words or name in over or name == "operator="
+        name = each.names[0][-1] if each.names else ""
+        asked_for = each.has("virtual", "override") or name in over or name == "operator="
         if name.lstrip("~") in names or asked_for:
-            edits += without_body(source, member)
-        elif member.body or name not in marked | asked:
-            edits.append((member.first, member.last, ""))
+            edits += without_body(unit, each)
+        elif each.body or name not in marked | asked:
+            edits.append((each.first, each.last, ""))
     return edits
 
 
-def constant_initialisers(source: Source, item: Item) -> list[Edit]:
+def refused_member(unit: Unit, each: Declaration, host: Host) -> Iterator[Edit]:
+    """Yield the edits of a member that the compiler refuses: its body goes, or the value of a variable."""
+    if each.kind == "variable":
+        value = re.compile(r"[={]").search(unit.text, each.first, each.last)
+        if value:
+            yield value.start(), each.last, ";"
+    elif is_marked(each):
+        yield initialisers(unit, each), each.end, host.trap
+    else:
+        yield from without_body(unit, each)
+
+
+def without_body(unit: Unit, each: Declaration) -> Iterator[Edit]:
+    """Make a declaration of a definition: what initialises members goes, too."""
+    if each.body:
+        yield initialisers(unit, each), each.last, ";"
+
+
+def initialisers(unit: Unit, each: Declaration) -> int:
+    """Return where a constructor begins to initialise members; where the body begins of another function."""
+    opened = unit.text.find("(", unit.place(each.cursors[0].location.offset), each.body)
+    colon = re.compile(r"(?<!:):(?!:)").search(unit.text, closing(unit.text, opened + 1), each.body)
+    return colon.start() if colon else each.body
+
+
+def constant_initialisers(each: Declaration) -> list[Edit]:
     """Have the compiler refuse a variable that would need code to be run first, as CUDA does."""
-    words = head(source, item)
-    if not {*COMPUTED, "__constinit", "__shared__", "extern", "texture"}.isdisjoint(words):
+    if each.has(*COMPUTED, "__constinit", "__shared__", "extern", "texture"):
         return []
-    before = words[: words.index("=")] if "=" in words else words
+    before = each.words[: each.words.index("=")] if "=" in each.words else each.words
     if ("(", "*") in itertools.pairwise(before):  # a pointer to a function, where g++ 12 takes no such word
         return []
-    mark = next((word for word in words if word in ("__device__", "__managed__", "__constant__", "const")), "")
-    place = item.first + words.index(mark)
-    return [(place, place + 1, f"__constinit {mark}")]
+    mark = re.compile(r"\b(?:__device__|__managed__|__constant__|const)\b").search(each.text, each.first, each.last)
+    return [(mark.start(), mark.start(), "__constinit ")] if mark else []
 
 
-def renamed(source: Source, chosen: list[Item]) -> Iterator[Edit]:
+def renamed(unit: Unit, chosen: list[Declaration]) -> Iterator[Edit]:
     """Rename types of fixed width that a source declares itself: those of <cstdint> are there, maybe with others."""
-    words = {item.names[0][-1] for item in chosen if item.kind == "using" and source.tokens[item.first] == "typedef"}
-    own = {word for word in words if re.fullmatch(r"u?int\d+_t", word)}
-    for place, token in enumerate(source.tokens if own else []):
-        if token in own and source.tokens[place - 1] != "::":
-            yield (place, place + 1, f"softcuda_own_{token}")
+    own = {name for each in chosen if each.words[0] == "typedef" and is_global(each) for (name,) in each.names
+           if re.fullmatch(r"u?int\d+_t", name)}  # fmt: skip
+    if own:
+        for match in unit.find(re.compile(rf"(?<!::)\b(?:{'|'.join(own)})\b")):
+            yield match.start(), match.end(), f"softcuda_own_{match[0]}"
 
 
-def without_body(source: Source, member: Item) -> Iterator[Edit]:
-    """Make a declaration of a definition: what initialises members goes, too."""
-    if not member.body:
-        return
-    first = source.partner[member.brackets] + 1
-    while first < member.body and source.tokens[first] != ":":
-        first += 1
-    yield (first, member.last, ";")
+def is_global(each: Declaration) -> bool:
+    return all(cursor.semantic_parent.kind.is_translation_unit() for cursor in each.cursors)
 
 
-def without_tokens(source: Source, limits: tuple[int, int], edits: list[Edit], left_out: list[tuple[int, int]]) -> str:
-    """Return the text with other words for some tokens and without some headers, on the same lines."""
-    stay = sorted({*source.markers, *((first, last) for first, last, _ in source.others)} - {*left_out})
-    changes = [(first, last, "") for first, last in left_out]
-    for first, last, instead in edits:
-        start, stop = (
-            source.places[first][0] if first < last else source.places[last - 1][1],
-            source.places[last - 1][1],
-        )
-        changes.append((start, stop, instead + remains(source.text, start, stop, stay)))
-    return source.text[: limits[0]] + edited(source.text, changes, limits[0])
+def written(unit: Unit, edits: Iterable[Edit]) -> str:
+    """Return the text with other words at some places, on the same lines."""
+    stay = sorted({*((first, last) for first, last, *_ in unit.markers), *((each[0], each[1]) for each in unit.others)})
+    left_out = {(first, last) for first, last, instead in edits if not instead} & set(stay)
+    stay = [each for each in stay if each not in left_out]
+    changes = [(first, last, instead if (first, last) in left_out else instead + remains(unit.text, first, last, stay))
+               for first, last, instead in edits]  # fmt: skip
+    return edited(unit.text, changes)
 
 
 def remains(text: str, start: int, stop: int, stay: list[tuple[int, int]]) -> str:
@@ -399,38 +421,65 @@ QUOTED = re.compile(r"[‘'][^’']*[’']|\"[^\"\n]*\"")
 
 
 def broken(host: Host, errors: str) -> set[int]:
-    """Return the first tokens of functions and using directives that the compiler refuses and that can go."""
-    complaints: dict[str, list[tuple[int, bool]]] = {}  # lines, and whether they are of host code
+    """Return where functions and using directives begin that the compiler refuses and that can go."""
+    if host.unit is None:
+        return set()
+    unit, said = host.unit, complaints(host, errors)
+    launched = set(re.findall(r"\w+", " ".join(host.asked)))
+    return {each.first for each in removable(unit, unit.declared) if is_meant(unit, each, launched, said)}
+
+
+def broken_types(host: Host, errors: str) -> set[int]:
+    """Return where types without device code begin that the compiler refuses: host code may be all that names them."""
+    if host.unit is None:
+        return set()
+    unit, said = host.unit, complaints(host, errors)
+    types = [each for each in unit.declared if each.kind in ("class", "using", "instance")]
+    return {each.first for each in types if not any(map(each.has_inside, MARKED)) and [*lines_of(unit, each, said)]}
+
+
+def complaints(host: Host, errors: str) -> dict[str, list[tuple[int, bool]]]:
+    """Return the lines of errors by file, and whether each is of host code."""
+    by_file: dict[str, list[tuple[int, bool]]] = {}  # lines, and whether they are of host code
     for error in ERROR.finditer(errors):
-        quoted = " ".join(QUOTED.findall(error["what"] or ""))
-        of_host = not host.names.isdisjoint(re.findall(r"\w+", quoted))
-        complaints.setdefault(error["file"], []).append((int(error["line"] or error["nvcc"]), of_host))
-    source, launched = host.source, host.launched
-    directives = (item for item in host.declared if head(source, item)[:2] == ["using", "namespace"])
-    whole = itertools.chain(functions(source, host.declared), directives) if source else ()
-    return {item.first for item in whole if is_meant(source, item, launched, complaints)}
+        quoted = re.findall(r"\w+", " ".join(QUOTED.findall(error["what"] or "")))
+        of_host = not host.names.isdisjoint(quoted) or any(map(RUNTIME.fullmatch, quoted))
+        by_file.setdefault(error["file"], []).append((int(error["line"] or error["nvcc"]), of_host))
+    return by_file
 
 
-def is_meant(source: Source, item: Item, launched: set[str], complaints: dict[str, list[tuple[int, bool]]]) -> bool:
+def lines_of(unit: Unit, each: Declaration, complaints: dict[str, list[tuple[int, bool]]]) -> Iterator[bool]:
+    """Yield for each complaint within a declaration whether it is of host code."""
+    file, first = unit.line_of(each.first)
+    last = first + unit.text.count("\n", each.first, each.last)
+    yield from (of_host for line, of_host in complaints.get(file, ()) if first <= line <= last)
+
+
+def removable(unit: Unit, declared: Iterable[Declaration], depth: int = 0) -> Iterator[Declaration]:
+    """Yield functions with a body, using directives, and variables of classes."""
+    for each in declared:
+        if each.kind == "class":
+            yield from removable(unit, unit.members(each), depth + 1)
+        elif (
+            (each.kind == "function" and each.body)
+            or each.words[:2] == ["using", "namespace"]
+            or (depth and each.kind == "variable")
+        ):
+            yield each
+
+
+def is_meant(unit: Unit, each: Declaration, launched: set[str], complaints: dict[str, list[tuple[int, bool]]]) -> bool:
     """Return whether complaints are of a function that can go; of one for both sides, that they name host code.
 
     ``launched``: words of the instances that host code launches.
     """
-    words = head(source, item)
-    both = "__host__" in words and "__device__" in words
-    unused = is_kernel_template(source, item) and item.names[0][-1] not in launched
-    if not (both or unused or DEVICE.isdisjoint(words)):
+    both = each.has("__host__") and each.has("__device__")
+    unused = is_kernel_template(each) and each.names[0][-1] not in launched
+    if not (both or unused or DEVICE.isdisjoint(each.words)):
         return False
-    file, first = line_of(source, item.first)
-    last = first + source.text.count("\n", source.places[item.first][0], source.places[item.last - 1][1])
-    return any(first <= line <= last and (of_host or not both) for line, of_host in complaints.get(file, ()))
+    needs_name = both or each.kind == "variable"
+    return any(of_host or not needs_name for of_host in lines_of(unit, each, complaints))
 
 
-def is_kernel_template(source: Source, item: Item) -> bool:
-    words = head(source, item)
-    return words[0] == "template" and words[2] != ">" and "__global__" in words
-
-
-def trapped(source: Source, item: Item, host: Host) -> tuple[int, int, str]:
-    """Return the edit that replaces the body of a function for both sides that needs host code."""
-    return (item.body, source.partner[item.body] + 1, host.trap)
+def is_kernel_template(each: Declaration) -> bool:
+    return each.words[0] == "template" and each.words[2] != ">" and each.has("__global__")

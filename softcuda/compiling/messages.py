@@ -11,9 +11,9 @@ OWN = rf"{re.escape(str(SOFTCUDA))}/\S+"
 WITHOUT_MASK = ["__shfl", "__shfl_up", "__shfl_down", "__shfl_xor", "__ballot", "__any", "__all"]
 # Names whose mere use in the device's code is an error, and why.
 UNSUPPORTED = {
-    "collectives of cub beyond reductions, scans, radix sorts, exchanges, loads and stores":
+    "collectives of cub beyond reductions, scans, radix sorts and ranks, exchanges, loads and stores":
         [f"cub::{name}" for name in ("BlockMergeSort", "BlockHistogram",
-         "BlockDiscontinuity", "BlockAdjacentDifference", "BlockShuffle", "BlockRunLengthDecode", "BlockRadixRank",
+         "BlockDiscontinuity", "BlockAdjacentDifference", "BlockShuffle", "BlockRunLengthDecode",
          "WarpMergeSort", "WarpExchange", "WarpLoad", "WarpStore")],
     "warp functions without a mask": WITHOUT_MASK,
     "thread block clusters": ["__cluster_dims__", "cluster_group", "this_cluster"],
@@ -22,6 +22,7 @@ UNSUPPORTED = {
     "launches from kernels": ["cudaLaunchDevice", "cudaDeviceSynchronize", "cudaGetParameterBuffer"],
 }  # fmt: skip
 REASON = {name: why for why, names in UNSUPPORTED.items() for name in names}
+REASON_WORDS = {name.rpartition("::")[2] for name in REASON}
 
 
 # A call that ptx.h forbids: g++ names the line of ptx.h, and after "inlined from" those that led there.

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import items
+import brackets
 import ptx_table
-from items import STRING, SYSTEM, closing
+from brackets import STRING, SYSTEM, closing
 from ptx_table import Row
 
 # Functions of ptx.h that stand for a whole instruction each, by its name with _ for each dot.
@@ -69,7 +69,7 @@ def refusal(line: int, why: str) -> str:
 
 def split(text: str, separator: str) -> list[str]:
     """Split at separators that are in no bracket and no string."""
-    return [part.strip() for part in items.split(text, separator)]
+    return [part.strip() for part in brackets.split(text, separator)]
 
 
 def statement(inside: str) -> str:

@@ -64,6 +64,17 @@ def sorts_of_a_block(given: Values) -> Values:
     return np.concatenate([mine, *rows, mine[low_bits]])
 
 
+def ranks_of_a_block(given: Values) -> Values:
+    mine = given[: 2 * THREADS]
+    ranks, matched = np.empty_like(mine), np.empty_like(mine)
+    ranks[np.argsort(-((mine >> 2) & 7), kind="stable")] = np.arange(2 * THREADS)
+    by_items = np.arange(2 * THREADS).reshape(-1, 32, 2).transpose(0, 2, 1).ravel()
+    matched[by_items[np.argsort((mine & 127)[by_items], kind="stable")]] = np.arange(2 * THREADS)
+    tracked = -(-128 // THREADS)
+    before = [(mine & 127 < digit).sum() for digit in range(0, 128, tracked)]
+    return np.concatenate([mine, ranks, matched, before, given[6 * THREADS + len(before) :]])
+
+
 def scans_with_prefixes(given: Values) -> Values:
     mine = given[:THREADS]
     upto, all_of_it = np.cumsum(mine), mine.sum()
@@ -86,6 +97,7 @@ KERNELS: dict[str, tuple[int, Callable[[Values], Values]]] = {
     "scans_of_a_block": (7 * THREADS, scans_of_a_block),
     "of_warps": (6 * THREADS, of_warps),
     "sorts_of_a_block": (9 * THREADS, sorts_of_a_block),
+    "ranks_of_a_block": (8 * THREADS, ranks_of_a_block),
     "scans_with_prefixes": (7 * THREADS, scans_with_prefixes),
     "exchanges": (6 * THREADS, exchanges),
     "loads_and_stores": (8 * THREADS, loads_and_stores),

@@ -108,7 +108,7 @@ def test_an_initial_value_of_shared_memory_is_refused_as_by_nvcc(checked: Device
     said = checked.refusal(
         "__global__ void k(int* out)\n{\n    __shared__ int sums[4] = {0};\n    *out = sums[0];\n}\n"
     )
-    assert "kernel.cu:3: error: initializer not allowed for __shared__ variable" in said
+    assert "kernel.cu:3:5: error: initializer not allowed for __shared__ variable" in said
 
 
 CAUSES = """extern __shared__ float a[];

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
+from tests.project import ROOT
 from tests.softcuda import calls
 from tests.softcuda.device import Device
 
@@ -105,6 +109,109 @@ def test_an_instance_whose_words_are_not_known_where_it_is_made_leaves_the_other
 
 def test_an_image_has_the_instances_that_host_code_launches(either: Device) -> None:
     assert loads(either, LAUNCHES, INSTANCES)
+
+
+READ = """#include <type_traits>
+#include <utility>
+#include <nowhere/tensors.h>
+#ifndef __VECTOR_TYPES_H__
+struct double2 { double x, y; };
+#endif
+template <int N> __global__ void scale(float* p) { p[threadIdx.x] *= N; }
+namespace outer::inner {
+namespace c::d { __global__ void nested(float* p) { p[threadIdx.x] = 1; } }
+cudaError_t of_namespace(float* p) { c::d::nested<<<1, 1>>>(p); return cudaDeviceSynchronize(); }
+}
+template <int N> struct Launch { static void run(float* p) { scale<N><<<1, N>>>(p); } };
+void of_class(float* p) { Launch<4>::run(p); }
+template <typename T> __global__ void put(T* p, int n) { if (threadIdx.x < n) p[threadIdx.x] = T(1); }
+struct Launcher {
+    template <typename T, typename... A> void operator()(A&&... a) { put<T> << <1, 32>> >(std::forward<A>(a)...); }
+};
+template <typename F, typename... A> void by(F& f, A&&... a) { f.template operator()<short>(std::forward<A>(a)...); }
+void of_functor(short* p) { Launcher launcher; by(launcher, p, 5); }
+void of_lambda(void* p)
+{
+    auto const call = [&](auto tag) { using T = decltype(tag); put<T><<<1, 1>>>((T*)p, 1); };
+    call(1.0);
+}
+template <typename T> void unknown(tensors::Tensor x)
+{
+    if (x.empty()) return;
+    else put<T><<<1, 32, x.stream()>>>(x.data<T>(), 1);
+}
+void of_unknown(tensors::Tensor x) { unknown<char>(x); put<long><<<1, 1>>>(x.data<long>(), 1); }
+template <typename T, int N> __global__ std::enable_if_t<(sizeof(T) == 4 && N > 0)> filled(T* p) { p[threadIdx.x] = N; }
+template <typename... T> __global__ void several(T*... p) { (void(*p = 1), ...); }
+void of_packs(int* p, float* q) { filled<int, 8><<<1, 1>>>(p); several<<<1, 1>>>(p, q); }
+struct Flow {
+    int v;
+    __host__ __device__ Flow(int* s) { if (cudaMemcpyFromSymbol(&v, s, sizeof(int)) != cudaSuccess) v = 0; }
+};
+__global__ void flows(Flow* f) { f->v += threadIdx.x; }
+template <typename T> struct Surface {
+    cudaChannelFormatDesc desc{cudaCreateChannelDesc<T>()};
+    int flags{cudaArraySurfaceLoadStore};
+    struct Accessor { T* p; __device__ void put(int x) { p[x] = T(1); } };
+};
+__global__ void accesses(Surface<float>::Accessor a) { a.put(threadIdx.x); }
+namespace widths { typedef unsigned int uint32_t; }
+__global__ void counts(uint32_t* p, double2) { p[threadIdx.x] = 1u; }
+int printed(const char* file) { return printf(">>> no <%s> in <%s> <<<", file, file); };
+template <typename T> __global__ void called(T* p) { *p = T(); }
+template <typename T> void calls(T* p, void*) { called<T><<<1, 1>>>(p); };
+template <typename T> void asked(T* p) { called<T*><<<1, 1>>>(&p); }
+template void asked(float*);;
+template void asked(char*);
+void of_calls(tensors::Tensor x, short* p) { if (x.defined()) calls<short>(p, x.nowhere().value()); }
+template <typename T> using unread = tensors::Unknown<T>;
+struct Held { unread<int>* several; };
+__constant__ const int first[2] = {1, 2};
+__constant__ int second[2];
+__global__ void constants(int* p) { *p = first[threadIdx.x] + second[threadIdx.x]; }
+"""
+READ_NAMES = ["_Z5scaleILi4EEvPf", "_ZN5outer5inner1c1d6nestedEPf", "_Z3putIsEvPT_i", "_Z3putIdEvPT_i",
+              "_Z3putIcEvPT_i", "_Z3putIlEvPT_i", "_Z6filledIiLi8EENSt9enable_ifIXaaeqstT_Li4EgtT0_Li0EEvE4typeEPS1_",
+              "_Z7severalIJifEEvDpPT_", "_Z5flowsP4Flow", "_Z8accessesN7SurfaceIfE8AccessorE",
+              "_Z6countsPj7double2", "_Z6calledIsEvPT_", "_Z6calledIPfEvPT_", "_Z6calledIPcEvPT_",
+              "_Z9constantsPi"]  # fmt: skip
+
+
+def test_launches_are_found_wherever_the_language_allows_them(either: Device) -> None:
+    assert loads(either, READ, READ_NAMES)
+
+
+LOST = """template <typename T> __global__ void lost(T* out) { *out = 1; }
+template <typename T> __global__ void made(T* out) { *out = 1; }
+template <typename T> __global__ void unused(T* out) { *out = 1; }
+void host(Tensors& all) { lost<<<1, 1>>>(all.first().pointer()); made<float><<<1, 1>>>(all.second()); }
+"""
+
+
+def test_a_kernel_without_instances_is_not_lost_in_silence(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(LOST)
+    command = [
+        sys.executable,
+        str(ROOT / "softcuda/compiling/nvcc"),
+        "-cubin",
+        "-o",
+        str(tmp_path / "made"),
+        source.name,
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    [warning] = done.stderr.splitlines()
+    assert warning.startswith("k.cu:4:27: warning: no instance of the kernel template lost is made here")
+
+
+CLASHES = """namespace at { struct Half { int bits; }; template <typename T> struct Tensor { T* first; }; }
+template <typename T> __global__ void put(at::Tensor<T> a) { *a.first = T(); }
+void host(at::Tensor<at::Half> a) { put<<<1, 1>>>(a); }
+"""
+
+
+def test_a_file_declares_what_headers_do_that_it_does_not_include(either: Device) -> None:
+    assert loads(either, CLASHES, ["_Z3putIN2at4HalfEEvNS0_6TensorIT_EE"])
 
 
 STATIC = """static __global__ void alone(int* out) { *out = 1; }

@@ -40,6 +40,16 @@ def said_of(device: Device, *rows: str) -> str:
 DEPENDS = r"\n    the address depends on "
 # Each row of a body stands in a line of its own, from 5 on. What a finding says, and what it must not say.
 CASES = {
+    "a member of a struct that is named as a member of blockIdx": (
+        (
+            "float4 v;",
+            "v.x = v.y = v.z = v.w = threadIdx.x;",
+            "for (int i = blockIdx.x * 64 + threadIdx.x; i < 96; i += 32)",
+            "    out[i] = (&v.x)[i % 4];",
+        ),
+        r"\n    condition before the access: kernel\.cu:7$",
+        "depends on",
+    ),
     "variables where a thread's own part is chosen come first": (
         (
             "const int length = 32;",

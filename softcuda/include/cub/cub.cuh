@@ -9,6 +9,7 @@
 #include "../cuda/functional"
 #include "block/block_exchange.cuh"
 #include "block/block_load.cuh"
+#include "block/block_radix_rank.cuh"
 #include "block/block_radix_sort.cuh"
 #include "block/block_reduce.cuh"
 #include "block/block_scan.cuh"

@@ -31,7 +31,7 @@
 #define __CUDA_ARCH_LIST__ 900
 #define __SOFTCUDA__ 1
 
-// These stay as they are, for declarations.py to find them behind macros; they are macros, as nvcc has them.
+// These stay as they are, for reader.py to find them behind macros; they are macros, as nvcc has them.
 #define __global__ __global__
 #define __launch_bounds__(...) __launch_bounds__(__VA_ARGS__)
 #define __shared__ __shared__
@@ -131,7 +131,7 @@ extern "C" void __assert_fail(const char*, const char*, unsigned, const char*) n
 #include "intrinsics.h"
 #include "host_names.h"
 
-// What declarations.py has each kernel begin with: a record of its parameters.
+// What kernels.py has each kernel begin with: a record of its parameters.
 namespace softcuda {
 
 // Whether an object of a class is passed as itself: the others are passed by address.

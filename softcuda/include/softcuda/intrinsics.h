@@ -3,11 +3,20 @@
 // (headers.py).
 #pragma once
 
-// Loads and stores with cache hints: plain ones, in the caller's own line for the checker.
+// Loads and stores with cache hints: plain ones, in the caller's own line for the checker. What is stored converts to
+// the word's type, as CUDA's own overloads take it.
+namespace softcuda {
+template <class T> struct AsItIs {
+    using type = T;
+};
+} // namespace softcuda
 #define SOFTCUDA_LOAD(name) \
     template <class T> __forceinline__ T name(const T* address) { return *address; }
 #define SOFTCUDA_STORE(name) \
-    template <class T> __forceinline__ void name(T* address, T value) { *address = value; }
+    template <class T> __forceinline__ void name(T* address, typename softcuda::AsItIs<T>::type value) \
+    { \
+        *address = value; \
+    }
 #ifdef SOFTCUDA_CHECKED
 template <class T> __forceinline__ T __ldg(const T* address)
 {

@@ -3,6 +3,12 @@
 
 #include <cstddef>
 
+// Guards of CUDA's own headers, which nvcc includes first: some sources bring copies of these behind them.
+#define __VECTOR_TYPES_H__
+#define __VECTOR_FUNCTIONS_H__
+#define __DRIVER_TYPES_H__
+#define __CUDA_RUNTIME_H__
+
 #define SOFTCUDA_VECTORS(name, type, align2, align4) \
     struct name##1 { type x; }; \
     struct alignas(align2) name##2 { type x, y; }; \
@@ -26,6 +32,19 @@ SOFTCUDA_VECTORS(ulonglong, unsigned long long, 16, 16)
 SOFTCUDA_VECTORS(float, float, 8, 16)
 SOFTCUDA_VECTORS(double, double, 16, 16)
 #undef SOFTCUDA_VECTORS
+
+// Four words of 8 bytes with the alignment in their names, since CUDA 13.
+#define SOFTCUDA_ALIGNED(name, type, align) \
+    struct alignas(align) name##4_##align##a { type x, y, z, w; }; \
+    static inline name##4_##align##a make_##name##4_##align##a(type x, type y, type z, type w) { return {x, y, z, w}; }
+#define SOFTCUDA_BOTH(name, type) SOFTCUDA_ALIGNED(name, type, 16) SOFTCUDA_ALIGNED(name, type, 32)
+SOFTCUDA_BOTH(long, long)
+SOFTCUDA_BOTH(ulong, unsigned long)
+SOFTCUDA_BOTH(longlong, long long)
+SOFTCUDA_BOTH(ulonglong, unsigned long long)
+SOFTCUDA_BOTH(double, double)
+#undef SOFTCUDA_BOTH
+#undef SOFTCUDA_ALIGNED
 
 struct dim3 {
     unsigned x, y, z;

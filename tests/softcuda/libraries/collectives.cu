@@ -131,6 +131,28 @@ extern "C" __global__ void sorts_of_a_block(int* out)
     out[8 * threads + own] = byte[0];
 }
 
+extern "C" __global__ void ranks_of_a_block(int* out)
+{
+    using Ranks = cub::BlockRadixRank<threads, 3, true>;
+    using Matched = cub::BlockRadixRankMatch<threads, 7, false>;
+    __shared__ union {
+        typename Ranks::TempStorage ranks;
+        typename Matched::TempStorage matched;
+    } storage;
+    const int own = threadIdx.x;
+    unsigned keys[2] = {unsigned(out[2 * own]), unsigned(out[2 * own + 1])};
+    int ranks[2], matched[2], before[Matched::BINS_TRACKED_PER_THREAD];
+    Ranks(storage.ranks).RankKeys(keys, ranks, cub::BFEDigitExtractor<unsigned>(2, 3));
+    __syncthreads();
+    Matched(storage.matched).RankKeys(keys, matched, cub::ShiftDigitExtractor<unsigned>(0, 7), before);
+    for (int i = 0; i < 2; ++i) {
+        out[2 * threads + 2 * own + i] = ranks[i];
+        out[4 * threads + 2 * own + i] = matched[i];
+    }
+    if (own < 128 / Matched::BINS_TRACKED_PER_THREAD)
+        out[6 * threads + own] = before[0];
+}
+
 // Hands on what came before a block's values, and adds what they have.
 struct Before {
     int sum;

@@ -12,6 +12,8 @@ for name in ("__ldca", "__ldcg", "__ldcs", "__ldlu", "__ldcv"):
     MEMORY.append(of("i", f"scratch[t] = 5 * t; r = {name}(scratch + t) + 1;", lambda t: 5 * t + 1))
 for name in ("__stwb", "__stcg", "__stcs", "__stwt"):
     MEMORY.append(of("f", f"{name}(scratch + t, 2.5f * t); r = scratch[t];", lambda t: 2.5 * t))
+    narrow = f"const unsigned wide = 65536 + t; {name}((unsigned short*)(scratch + t), wide); r = *(unsigned short*)(scratch + t);"
+    MEMORY.append(of("u", narrow, lambda t: t))
 MEMORY += [
     of("f", "float4* p = reinterpret_cast<float4*>(scratch) + t / 4; if (t % 4 == 0) __stcs(p, make_float4(1, 2, 3, 4)); __syncwarp();"
             " const float4 v = __ldcs(p); r = v.x + v.w;", lambda t: 5),
@@ -65,6 +67,8 @@ MEMORY += [
     of("i", "__shared__ int a[32]; a[t] = t; __barrier_sync(0); r = a[31 - t]; __barrier_sync_count(0, 32); __threadfence_cluster();",
        lambda t: 31 - t),
     of("f", "r = float_a(t); assert(r < 100);", float_a, preamble="#include <cassert>"),
+    of("i", "const longlong4_32a v = make_longlong4_32a(1, 2, 3, t); const double4_16a w{1, 2, 3, 4};"
+            " r = alignof(longlong4_32a) + alignof(ulonglong4_16a) + sizeof(long4_16a) + v.w + int(w.z);", lambda t: 83 + t),
     of("u", "uint4 v = make_uint4(word_a(t), word_b(t), 1, 2); const uint2 w = *reinterpret_cast<uint2*>(&v); r = w.x ^ w.y;",
        lambda t: word_a(t) ^ word_b(t)),
 ]  # fmt: skip

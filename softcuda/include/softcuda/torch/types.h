@@ -225,8 +225,24 @@ public:
 
 namespace at {
 using namespace c10;
-class Tensor;
 class TensorOptions;
+// Host code hands its elements to kernels, whose templates follow from their type.
+class Tensor {
+public:
+    template <typename T>
+    T* data_ptr() const;
+    template <typename T>
+    T* data() const;
+    template <typename T>
+    const T* const_data_ptr() const;
+    template <typename T>
+    T* mutable_data_ptr() const;
+    int64_t size(int64_t) const;
+    int64_t stride(int64_t) const;
+    int64_t numel() const;
+    int64_t dim() const;
+    ScalarType scalar_type() const;
+};
 namespace cuda {
 using namespace c10::cuda;
 class OptionalCUDAGuard;

@@ -1,0 +1,94 @@
+"""Keeps what Clang has read of softcuda's headers and of the standard library's, so that it reads a file on top of it.
+
+Those are most of a preprocessed text: 1.4 MB of the 1.5 of a file that includes <iostream>. They are read once, without
+the bodies of functions, and kept beside the driver; a file is then read without what it has of the same headers.
+Without a folder to keep them in, all of a text is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import headers
+import version
+
+STANDARD = """
+    algorithm array atomic bitset cassert cctype cerrno cfloat chrono climits cmath complex condition_variable
+    cstdarg cstddef cstdint cstdio cstdlib cstring ctime deque exception fstream functional future initializer_list
+    iomanip ios iosfwd iostream istream iterator limits list locale map memory mutex new numeric optional ostream
+    queue random ratio set sstream stack stdexcept streambuf string string_view system_error thread tuple
+    type_traits typeinfo unordered_map unordered_set utility variant vector assert.h ctype.h errno.h fcntl.h float.h
+    inttypes.h limits.h locale.h malloc.h math.h memory.h pthread.h signal.h stdarg.h stdbool.h stddef.h stdint.h
+    stdio.h stdlib.h string.h strings.h time.h unistd.h sys/stat.h sys/time.h sys/types.h sys/mman.h sys/wait.h
+""".split()  # noqa: SIM905
+OWN = ("*.h", "cooperative_groups/*.h", "cub/cub.cuh", "cuda/*", "thrust/*.h", "softcuda/torch/*.h")
+FILE = re.compile(r'^# \d+ "([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precompiled:
+    """What Clang has read: where it is kept, and the files that it was read from."""
+
+    path: Path
+    files: frozenset[str]
+
+
+def precompiled(flags: list[str], parse: Callable, arguments: list[str]) -> Precompiled | None:
+    """Return what Clang has read of the headers, read now if it is not kept; None where there is no place for it.
+
+    ``flags``: g++'s for the preprocessor; ``arguments``: Clang's; ``parse``: has it read a text.
+    """
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softcuda"
+        kept = folder / f"headers-{key([*flags, *arguments])}.pch"
+        files = kept.with_suffix(".files")
+        if not is_trusted(kept) or not is_trusted(files):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder) as new:
+                text = preprocessed(Path(new), flags)
+                parse(text).save(f"{new}/pch")
+                Path(new, "files").write_text("\n".join(sorted({*FILE.findall(text)})))
+                Path(new, "files").replace(files)
+                Path(new, "pch").replace(kept)
+        return Precompiled(path=kept, files=frozenset(files.read_text().split("\n")))
+    return None
+
+
+def key(arguments: list[str]) -> str:
+    """Return a digest of what the headers are and of who reads them."""
+    tools = [os.stat(path) for path in (shutil.which("g++") or "/", __file__)]
+    parts = [*arguments, *(f"{each.st_mtime_ns} {each.st_size}" for each in tools)]
+    contents = b"".join(path.read_bytes() for path in version.sources() if path.suffix != ".py")
+    return hashlib.sha256("\0".join(parts).encode() + contents).hexdigest()[:16]
+
+
+def is_trusted(path: Path) -> bool:
+    """Return whether a file is there and nobody else could have written it."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return False
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return stat.S_ISREG(status.st_mode) and status.st_uid in (os.geteuid(), 0) and not status.st_mode & others
+
+
+def preprocessed(folder: Path, flags: list[str]) -> str:
+    """Return the headers as g++ preprocesses them."""
+    include = headers.SOFTCUDA / "include"
+    first = [include / name for name in ("softcuda/cuda_dialect.h", *headers.BROUGHT, *headers.NAMES)]
+    own = dict.fromkeys([*first, *(path for names in OWN for path in sorted(include.glob(names)) if path.is_file())])
+    lines = [*(f'#include "{path}"' for path in own), *(f"#include <{name}>" for name in STANDARD)]
+    source = folder / "headers.cpp"
+    source.write_text("\n".join(lines) + "\n")
+    command = ["g++", "-E", *flags, f"-I{include}", str(source)]
+    return subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=True).stdout

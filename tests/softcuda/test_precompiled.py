@@ -1,0 +1,53 @@
+"""What Clang has read of headers is kept, and read again only where nobody else could have written it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project import ROOT
+
+KERNEL = "#include <vector>\n__global__ void k(int* p) { *p = 1; }\nstd::vector<int> numbers;\n"
+
+
+def kept_by(home: Path) -> dict[str, float]:
+    """Compile a kernel, and return the kept files with the times at which they were written."""
+    source = home / "k.cu"
+    source.write_text(KERNEL)
+    command = [sys.executable, str(ROOT / "softcuda/compiling/nvcc"), "-cubin", "-o", str(home / "k.o"), str(source)]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(home / "cache")}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    return {path.name: path.stat().st_mtime for path in (home / "cache/softcuda").iterdir()}
+
+
+@pytest.mark.slow
+def test_headers_are_read_once_unless_others_could_have_written_what_is_kept(tmp_path: Path) -> None:
+    first = kept_by(tmp_path)
+    assert sorted(Path(name).suffix for name in first) == [".files", ".pch"]
+    assert kept_by(tmp_path) == first
+    kept = next((tmp_path / "cache/softcuda").glob("*.pch"))
+    kept.chmod(0o666)
+    again = kept_by(tmp_path)
+    assert set(again) == set(first)
+    assert again[kept.name] > first[kept.name]
+    assert not kept.stat().st_mode & 0o022
+
+
+def test_a_place_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("not a folder")
+    source = tmp_path / "k.cu"
+    source.write_text(KERNEL)
+    command = [
+        sys.executable,
+        str(ROOT / "softcuda/compiling/nvcc"),
+        "-cubin",
+        "-o",
+        str(tmp_path / "k.o"),
+        str(source),
+    ]
+    subprocess.run(command, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}, check=True)
+    assert (tmp_path / "k.o").stat().st_size > 1000
