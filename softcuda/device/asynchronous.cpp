@@ -112,9 +112,11 @@ void land(unsigned thread, const Copy& copy)
             break;
         }
     running.thread = thread;
+    note_present();
     arrive(copy);
     running.thread = present;
     clock = now;
+    note_present();
 }
 
 // Brings the first copies of a thread, wherever they stand.

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "races/ordering.h"
 #include "races/stream_races.h"
 #include "fiber.h"
 #include "mbarriers.h"
@@ -44,7 +45,7 @@ struct Executor {
     Context* context = nullptr;
     bool given_up = false; // the present launch
     uint64_t random = 0;
-    bool shuffle = false;
+    bool shuffle = false, is_checked = false;
     uint64_t blocks = 1, skipped = 0, first_block = 0, block_step = 1; // of the present launch, and their order
 };
 Executor executor;
@@ -84,6 +85,8 @@ Fiber* new_fiber()
 void enter(unsigned thread)
 {
     running.thread = thread;
+    if (executor.is_checked)
+        note_present();
     executor.context->thread = turns.threads[thread].index;
 }
 
@@ -205,6 +208,7 @@ bool prepare(const Launch& launch)
     executor.context->grid_dim = launch.grid;
     memset(launch.function->module->image->dynamic_shared, 0, std::min<size_t>(launch.dynamic_shared + 64, dynamic_area));
     executor.given_up = false;
+    executor.is_checked = launch.function->module->image->checked;
     findings_begin_launch();
     footprint_begin_launch();
     running.launch = &launch;

@@ -159,6 +159,7 @@ void check_access(uintptr_t address, unsigned size, bool write, uintptr_t pc); /
 void check_read_only(uintptr_t address, unsigned size, uintptr_t pc); // before a read by __ldg
 void check_atomic(uintptr_t address, unsigned size, bool write, uintptr_t pc); // which hands nothing on
 void mark_written(uintptr_t address, size_t size, bool written); // by the host
+void forget_pages(uintptr_t first, size_t count); // of the arena, whose memory has been freed
 void copy_marks(uintptr_t to, uintptr_t from, size_t size);
 
 // arithmetic.cpp

@@ -10,6 +10,7 @@
 #include <array>
 
 #include "executor.h"
+#include "races/ordering.h"
 
 namespace softcuda {
 
@@ -149,6 +150,7 @@ void arrive_for_copies(uintptr_t barrier, unsigned thread, bool later)
     if (later)
         order_arrival(barrier);
     running.thread = present;
+    note_present();
     Word& word = word_at(barrier);
     if (word.mark == marked && word.pending)
         --word.pending;

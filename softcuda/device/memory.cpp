@@ -154,6 +154,7 @@ void release(Allocation& allocation)
     forget_touches(allocation.base, allocation.size);
     bytes_in_use -= allocation.size;
     const size_t first = (allocation.base - arena.first) >> page_bits, pages = pages_of(allocation.size);
+    forget_pages(first, pages);
     if (is_sparse() && first + pages == next_page) { // addresses would run out: the last ones are used again
         std::fill_n(arena.pages + first, pages, 0u);
         next_page = first;

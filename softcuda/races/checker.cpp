@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "device/executor.h"
-#include "narrow_cells.h"
+#include "at_once.h"
 
 namespace softcuda {
 
@@ -15,15 +15,21 @@ Checker checker;
 
 namespace {
 
+// A page of the arena in the present launch.
+struct Page {
+    Cell* cells; // none where none were left
+    uint32_t first, size; // of what belongs to a live array, in the page
+    bool asked; // all of this is known
+};
+
 // Cells of 64 KiB pages of global memory, given out as a launch touches them.
 struct Detailed {
     Cell* cells = nullptr;
-    uint16_t* number = nullptr; // for each page of the arena: 1 + which of them, 0 not asked, `coarse_page`
+    Page* pages = nullptr;
     std::vector<uintptr_t> asked;
     size_t given = 0;
 };
 Detailed detailed;
-constexpr uint16_t coarse_page = 0xffff;
 
 void* reserve(size_t size)
 {
@@ -34,12 +40,12 @@ void* reserve(size_t size)
 void give_cells_back() // what they remember is of intervals before the launch, and so needs no clearing
 {
     constexpr size_t bytes = detailed_pages * cells_of_page * sizeof(Cell);
-    if (!detailed.number) {
-        detailed.number = static_cast<uint16_t*>(reserve((arena.size >> page_bits) * sizeof(uint16_t)));
+    if (!detailed.pages) {
+        detailed.pages = static_cast<Page*>(reserve((arena.size >> page_bits) * sizeof(Page)));
         detailed.cells = static_cast<Cell*>(reserve(bytes));
     }
     for (const uintptr_t page : detailed.asked)
-        detailed.number[page] = 0;
+        detailed.pages[page] = {};
     detailed.asked.clear();
     detailed.given = 0;
     if (ordering.interval >> 31) { // before there are no numbers left
@@ -48,19 +54,28 @@ void give_cells_back() // what they remember is of intervals before the launch, 
     }
 }
 
-uint16_t ask_for_cells(uintptr_t page)
+void ask_for_cells(uintptr_t number)
 {
-    const bool none = !detailed.cells || detailed.given == detailed_pages;
-    detailed.asked.push_back(page);
-    return detailed.number[page] = none ? coarse_page : uint16_t(++detailed.given);
+    constexpr uintptr_t page_size = uintptr_t(1) << page_bits;
+    detailed.asked.push_back(number);
+    Page& page = detailed.pages[number];
+    page.asked = true;
+    if (detailed.cells && detailed.given < detailed_pages)
+        page.cells = detailed.cells + detailed.given++ * cells_of_page;
+    const uintptr_t begin = arena.first + (number << page_bits);
+    const uint32_t at = arena.pages[number];
+    if (!at || !allocations[at - 1].live)
+        return;
+    const Allocation& array = allocations[at - 1];
+    const uintptr_t first = std::max(begin, array.base), last = std::min(begin + page_size, array.base + array.size);
+    page.first = uint32_t(first - begin), page.size = uint32_t(last - first);
 }
 
-ALWAYS_INLINE Cell* detailed_cells(uintptr_t page)
+ALWAYS_INLINE Cell* detailed_cells(uintptr_t number)
 {
-    uint16_t number = detailed.number[page];
-    if (__builtin_expect(number == 0, 0))
-        number = ask_for_cells(page);
-    return number == coarse_page ? nullptr : detailed.cells + (number - 1) * cells_of_page;
+    if (__builtin_expect(!detailed.pages[number].asked, 0))
+        ask_for_cells(number);
+    return detailed.pages[number].cells;
 }
 
 ALWAYS_INLINE Access part_of(const Access& access, unsigned first)
@@ -70,7 +85,8 @@ ALWAYS_INLINE Access part_of(const Access& access, unsigned first)
 
 ALWAYS_INLINE void touch_global(uint32_t* marks, Cell* cell, uint32_t bytes, const Access& access, const Allocation& array)
 {
-    if ((!access.write || access.is_atomic()) && (*marks & bytes) != bytes && !array.trusted)
+    const bool is_unset = (!access.write || access.is_atomic()) && (*marks & bytes) != bytes && !array.trusted;
+    if (is_unset)
         uninitialised_global(access.address, access.size, access.is_atomic(), access.pc);
     if (!cell) {
         touch_coarse(*marks, bytes, access);
@@ -79,6 +95,8 @@ ALWAYS_INLINE void touch_global(uint32_t* marks, Cell* cell, uint32_t bytes, con
     if (access.write && (*marks & bytes) != bytes)
         *marks |= bytes;
     touch_word(*cell, uint8_t(bytes), access, nullptr);
+    if (is_unset && cell->read.site & dense) // of which the next one is to be told
+        loosen(cell->read);
 }
 
 ALWAYS_INLINE void global_access(const Access& access)
@@ -108,11 +126,14 @@ ALWAYS_INLINE void global_access(const Access& access)
 ALWAYS_INLINE void touch_shared(SharedRegion& region, size_t number, uint8_t bytes, const Access& access)
 {
     uint8_t& written = region.written[number];
-    if ((!access.write || access.is_atomic()) && (written & bytes) != bytes)
+    const bool is_unset = (!access.write || access.is_atomic()) && (written & bytes) != bytes;
+    if (is_unset)
         uninitialised_shared(region, access.address, access.size, access.is_atomic(), access.pc);
     if (access.write)
         written |= bytes;
     touch_word(region.cells[number], bytes, access, &region);
+    if (is_unset && region.cells[number].read.site & dense)
+        loosen(region.cells[number].read);
 }
 
 ALWAYS_INLINE void shared_access(SharedRegion& region, const Access& access)
@@ -169,12 +190,52 @@ bool is_shared(uintptr_t address)
     return address - checker.fixed.first < checker.fixed.size || address - checker.dynamic.first < checker.dynamic.size;
 }
 
-ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kind, uintptr_t pc)
+template <unsigned size, bool write> ALWAYS_INLINE bool shared_at_once(SharedRegion& region, uintptr_t address, uint32_t site)
 {
-    if (address - checker.stacks.first < checker.stacks.size)
-        return;
-    if (__builtin_expect(watching, 0))
-        watched_access(address, size, write, write && kind < Kind::atomic, pc);
+    const size_t offset = address - region.first, first = offset / 4;
+    if (address % size || offset + size > region.size)
+        return false;
+    for (size_t number = first; number != first + size / 4; ++number) {
+        uint8_t& written = region.written[number];
+        if (!write) {
+            if (!read_at_once(region.cells[number], site, true, [&] { return written == all_written; }))
+                return false;
+        } else if (!region.whole[number] || !write_at_once(region.cells[number], site, true, [] { return false; })) {
+            return false;
+        } else {
+            written = all_written;
+        }
+    }
+    return true;
+}
+
+template <unsigned size, bool write> ALWAYS_INLINE bool global_at_once(uintptr_t address, uintptr_t pc, uint32_t site)
+{
+    const uintptr_t offset = address - arena.first, in_page = offset & ((uintptr_t(1) << page_bits) - 1);
+    const Page& page = detailed.pages[offset >> page_bits];
+    if (!page.cells || address % size || in_page - page.first + size > page.size || in_page < page.first)
+        return false;
+    RecentReads& reads = checker.reads[running.thread];
+    uint32_t* marks = arena.shadow + (offset >> 2);
+    Cell* cell = page.cells + (in_page >> 2);
+    __builtin_prefetch(cell + 16, 1);
+    for (unsigned i = 0; i < size / 4; ++i) {
+        if (!write) {
+            if (!read_at_once(cell[i], site, false, [&] { return (marks[i] & all_written) == all_written; }))
+                return false;
+        } else if (!write_at_once(cell[i], site, false, [&] { return reads.has(address + 4 * i); })) {
+            return false;
+        } else if ((marks[i] & all_written) != all_written) {
+            marks[i] |= all_written;
+        }
+    }
+    if (!write)
+        reads.add(address, pc);
+    return true;
+}
+
+void access_afresh(uintptr_t address, unsigned size, bool write, Kind kind, uintptr_t pc)
+{
     if (address - arena.first < arena.size)
         global_access({address, size, write, kind, pc});
     else if (address - checker.fixed.first < checker.fixed.size)
@@ -183,6 +244,55 @@ ALWAYS_INLINE void access(uintptr_t address, unsigned size, bool write, Kind kin
         shared_access(checker.dynamic, {address, size, write, kind, pc});
     else if (checker.active)
         other_access({address, size, write, kind, pc});
+}
+
+void access(uintptr_t address, unsigned size, bool write, Kind kind, uintptr_t pc)
+{
+    if (address - checker.stacks.first < checker.stacks.size)
+        return;
+    if (__builtin_expect(watching, 0))
+        watched_access(address, size, write, write && kind < Kind::atomic, pc);
+    access_afresh(address, size, write, kind, pc);
+}
+
+void watched_plain(uintptr_t address, unsigned size, bool write, uintptr_t pc)
+{
+    watched_access(address, size, write, write, pc);
+    access_afresh(address, size, write, Kind::plain, pc);
+}
+
+// A plain access to a region.
+template <unsigned size, bool write>
+__attribute__((noinline)) void shared_plain(SharedRegion& region, uintptr_t address, uintptr_t pc)
+{
+    if (size < 4 || !shared_at_once<size, write>(region, address, uint32_t(pc - checker.text)))
+        access_afresh(address, size, write, Kind::plain, pc);
+}
+
+template <unsigned size, bool write> __attribute__((noinline)) void far_access(uintptr_t address, uintptr_t pc)
+{
+    if (address - checker.stacks.first < checker.stacks.size)
+        return;
+    if (__builtin_expect(watching, 0))
+        return watched_plain(address, size, write, pc);
+    const bool is_global = size >= 4 && address - arena.first < arena.size;
+    if (!is_global || !global_at_once<size, write>(address, pc, uint32_t(pc - checker.text)))
+        access_afresh(address, size, write, Kind::plain, pc);
+}
+
+// A plain access, of which most are further reads of shared memory: these are over in some twenty instructions.
+template <unsigned size, bool write> ALWAYS_INLINE void plain_access(uintptr_t address, uintptr_t pc)
+{
+    for (int i = 0; i < 2; ++i) {
+        const Near& near = checker.near[i];
+        const size_t offset = address - near.first;
+        if (offset >= near.size)
+            continue;
+        if (!write && size >= 4 && address % size == 0 && is_read_again<size>(near, offset / 4, uint32_t(pc - checker.text)))
+            return;
+        return shared_plain<size, write>(i ? checker.dynamic : checker.fixed, address, pc);
+    }
+    far_access<size, write>(address, pc);
 }
 
 // A range as the compiler copies or clears it, of whatever alignment.
@@ -249,6 +359,11 @@ void describe_shared(const Image& image, char* dynamic, size_t dynamic_bytes)
     extra.size = dynamic_bytes + 64; // what lies just behind is watched too
     extra.inside.assign(extra.size, 0);
     std::fill_n(extra.inside.begin(), dynamic_bytes, uint8_t(1));
+    for (SharedRegion* region : {&fixed, &extra}) {
+        region->whole.assign(region->size / 4 + 1, 0);
+        for (size_t i = 0; i < region->size / 4; ++i)
+            region->whole[i] = std::all_of(&region->inside[4 * i], &region->inside[4 * i] + 4, [](uint8_t one) { return one; });
+    }
 }
 
 void no_more_guesses() // a plain read that no compare-and-swap followed
@@ -267,6 +382,16 @@ void no_more_guesses() // a plain read that no compare-and-swap followed
 }
 
 } // namespace
+
+void note_near()
+{
+    SharedRegion* const regions[] = {&checker.fixed, &checker.dynamic};
+    for (int i = 0; i < 2; ++i) {
+        SharedRegion& region = *regions[i];
+        constexpr size_t largest = 16; // of an access, which may end beyond
+        checker.near[i] = {region.first, watching || region.size < largest ? 0 : region.size - largest, region.cells.data(), region.written.data()};
+    }
+}
 
 void checker_begin_launch(const Launch& launch, char* dynamic_shared)
 {
@@ -307,6 +432,7 @@ void checker_begin_block()
         region->cells.assign(region->size / 4 + 1, Cell {});
         region->written.assign(region->size / 4 + 1, 0);
     }
+    note_near();
     fill_what_nothing_wrote();
 }
 
@@ -358,6 +484,13 @@ void found_race(const Epoch& earlier, bool wrote, const Access& access, const Sh
     checker.guesses.push_back({kept, access, running.thread, region});
 }
 
+void forget_pages(uintptr_t first, size_t count)
+{
+    for (size_t i = 0; detailed.pages && i < count; ++i)
+        if (detailed.pages[first + i].asked)
+            detailed.pages[first + i].size = 0;
+}
+
 const std::vector<uintptr_t>& pages_touched() { return detailed.asked; }
 
 const Cell* cell_of(uintptr_t address)
@@ -386,8 +519,8 @@ void check_atomic(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 using namespace softcuda;
 #define HERE reinterpret_cast<uintptr_t>(__builtin_return_address(0))
 #define WATCH(size) \
-    EXPORT void __tsan_read##size(void* p) { access(uintptr_t(p), size, false, Kind::plain, HERE); } \
-    EXPORT void __tsan_write##size(void* p) { access(uintptr_t(p), size, true, Kind::plain, HERE); } \
+    EXPORT void __tsan_read##size(void* p) { plain_access<size, false>(uintptr_t(p), HERE); } \
+    EXPORT void __tsan_write##size(void* p) { plain_access<size, true>(uintptr_t(p), HERE); } \
     EXPORT void __tsan_volatile_read##size(void* p) { volatile_access(uintptr_t(p), size, false, HERE); } \
     EXPORT void __tsan_volatile_write##size(void* p) { volatile_access(uintptr_t(p), size, true, HERE); } \
     EXPORT void __tsan_unaligned_read##size(void* p) { access(uintptr_t(p), size, false, Kind::plain, HERE); } \

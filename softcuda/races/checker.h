@@ -33,6 +33,7 @@ struct SharedRegion {
     std::vector<Cell> cells;
     std::vector<uint8_t> written; // for each cell: which of the 4 bytes have been
     std::vector<uint8_t> inside;  // for each byte: whether it belongs to a variable
+    std::vector<uint8_t> whole;   // for each cell: whether its 4 bytes do
 };
 
 // The last words that a thread has read, and where: a test of a word comes just before its write.
@@ -45,6 +46,13 @@ struct RecentReads {
     {
         address[next % count] = at, pc[next % count] = by;
         ++next;
+    }
+    bool has(uintptr_t at) const
+    {
+        bool any = false;
+        for (unsigned i = 0; i < count; ++i)
+            any |= address[i] == at;
+        return any;
     }
     uintptr_t reader(uintptr_t at) const // the instruction that read there last; 0 where none did
     {
@@ -64,7 +72,16 @@ struct Guess {
     const SharedRegion* region;
 };
 
+// Shared memory that accesses are looked for in first: its cells, none where every access is to be told.
+struct Near {
+    uintptr_t first;
+    size_t size;
+    Cell* cells;
+    const uint8_t* written;
+};
+
 struct Checker {
+    Near near[2] {};
     bool active = false;
     uintptr_t text = 0;
     SharedRegion fixed, dynamic;
@@ -79,6 +96,7 @@ struct Checker {
     RecentReads reads[max_threads];
 };
 extern Checker checker;
+void note_near(); // to be called when a region has other cells, or something is watched
 
 constexpr size_t detailed_pages = 256, cells_of_page = (size_t(1) << page_bits) / 4; // of 64 KiB each
 

@@ -69,6 +69,7 @@ void watch_more(Watched what, bool on)
 {
     wanted[int(what)] = on;
     watching = wanted[0] || wanted[1] || wanted[2] || wanted[3];
+    note_near();
 }
 
 void watched_access(uintptr_t address, unsigned size, bool write, bool sets, uintptr_t pc)

@@ -47,7 +47,7 @@ void add_bytes(const Epoch& epoch, unsigned bytes, uintptr_t word, bool write)
 
 void add_cell(const Cell& cell, uintptr_t word)
 {
-    const Epoch &write = cell.write, &read = cell.read;
+    const Epoch &write = cell.write, read = not_dense(cell.read);
     const bool is_of_write = write.interval >= ordering.launch_start;
     unsigned written = 0, known = 0;
     if (is_of_write && write.flags & is_read)
@@ -68,11 +68,11 @@ void add_split(const Cell& cell, uintptr_t word)
 size_t alike(const Cell* cells, size_t count, bool write)
 {
     constexpr uint8_t kinds = is_atomic | is_volatile | is_read | is_split;
-    const Epoch& first = write ? cells->write : cells->read;
+    const uint32_t site = (write ? cells->write : cells->read).site & ~dense;
     size_t words = 0;
     for (; words < count; ++words) {
-        const Epoch& epoch = write ? cells[words].write : cells[words].read;
-        if (epoch.interval < ordering.launch_start || epoch.site != first.site || epoch.bytes != all_written || epoch.flags & kinds)
+        const Epoch epoch = write ? cells[words].write : not_dense(cells[words].read);
+        if (epoch.interval < ordering.launch_start || epoch.site != site || epoch.bytes != all_written || epoch.flags & kinds)
             break;
         if (!write && cells[words].write.interval >= ordering.launch_start)
             break;
@@ -86,7 +86,7 @@ void add_cells(const Cell* cells, uintptr_t first, size_t count)
         const bool write = cells[i].write.interval >= ordering.launch_start;
         const uintptr_t word = first + 4 * i;
         if (const size_t words = alike(cells + i, count - i, write)) {
-            add(word, 4 * words, write, false, (write ? cells[i].write : cells[i].read).site);
+            add(word, 4 * words, write, false, (write ? cells[i].write : cells[i].read).site & ~dense);
             i += words;
             continue;
         }

@@ -93,6 +93,18 @@ inline bool join(Epoch& epoch, const Epoch& mine)
     return true;
 }
 
+// Makes what a cell remembers of reads an Epoch that is not dense.
+__attribute__((noinline)) inline void loosen(Epoch& read)
+{
+    const uint32_t lanes = last_quarter(read), clock = read.clock & ((1u << dense_clock_bits) - 1);
+    const bool is_listed = read.interval == ordering.interval && lanes & (lanes - 1) && ordering.several_used != max_several;
+    read = not_dense(read, ordering.several_used);
+    if (is_listed)
+        ordering.several[ordering.several_used++] = {lanes, clock, 0, 0, 0, 0};
+    else if (read.interval == ordering.interval) // as far as there is room
+        read.clock = clock, read.flags = 0;
+}
+
 // The read of an earlier block, which `mine` takes the place of.
 inline void keep_earlier_read(Cell& cell, Epoch& mine)
 {
@@ -218,6 +230,8 @@ ALWAYS_INLINE bool read_simply(Cell& cell, const Access& access, uint8_t bytes, 
     if (!of_this_block && before.interval >= ordering.launch_start)
         return false;
     before = mine;
+    if (bytes == all_written && ordering.present.is_dense)
+        set(before, ordering.present.read, mine.site | dense, ordering.present.lane);
     return true;
 }
 

@@ -54,7 +54,7 @@ bool has_met(unsigned other) // in this interval, at some time
 
 void block_race(uint32_t c, const Access& access)
 {
-    if (!released_anything())
+    if (!ordering.released)
         found_race({0, 0, 0, 0, all_written, uint8_t(c & atomic_access ? is_atomic : 0)}, true, access, nullptr);
 }
 

@@ -63,12 +63,17 @@ template <class ClockOf> unsigned first_unordered(const Clocks* known, unsigned 
 
 } // namespace
 
-void order_begins() { ordering.fine = checker_is_active(); }
+void order_begins()
+{
+    ordering.fine = checker_is_active();
+    note_present();
+}
 
 void forget_mbarrier_order()
 {
     ordering.fine = false;
     order.interval = 0;
+    note_present();
 }
 
 void order_arrival(uintptr_t barrier)
@@ -85,6 +90,7 @@ void order_arrival(uintptr_t barrier)
         arriving[me - lane + other] = std::max(arriving[me - lane + other], ordering.lanes[me][other]);
     ++ordering.lanes[me][lane]; // what comes after it is not covered by it
     ordering.met[me / warp_size] = true;
+    note_present();
 }
 
 void order_phase_end(uintptr_t barrier)

@@ -102,6 +102,8 @@ __attribute__((noinline)) inline void touch_parts(Cell& cell, uint8_t bytes, con
 
 ALWAYS_INLINE void touch_word(Cell& cell, uint8_t bytes, const Access& access, const SharedRegion* region)
 {
+    if (cell.read.site & dense)
+        loosen(cell.read);
     if (__builtin_expect(bytes != all_written || cell.write.flags & is_split, 0))
         touch_parts(cell, bytes, access, region);
     else

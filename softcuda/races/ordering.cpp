@@ -82,7 +82,6 @@ struct Releases {
     Runs block_knows, block_unfenced, block_scoped; // since the last barrier
     std::vector<uint32_t> block_starts;
     bool too_many = false; // to remember: then nothing between blocks is accused
-    bool any = false;
     Runs with_atomics; // blocks that have changed or read global memory atomically
     uint64_t last_with_atomics = ~uint64_t(0);
     bool taking_turns = false; // blocks run a part at a time
@@ -167,7 +166,7 @@ void release(std::unordered_map<uintptr_t, Word>& words, uintptr_t address, Scop
     const auto found = releases.device_fences.find(running.thread);
     if (scope == Scope::shared || found == releases.device_fences.end())
         return;
-    releases.any = true;
+    ordering.released = true;
     releases.too_many |= words.size() > max_words;
     keep_fence(found->second);
     if (!releases.passed_on)
@@ -235,6 +234,7 @@ void checker_lanes_met(unsigned warp, unsigned mask)
             ++rows[lane][lane];
         }
     ordering.met[warp] = true;
+    note_present();
     if (!releases.knowledge.empty())
         share_knowledge(warp, mask);
     if (ordering.fine)
@@ -302,7 +302,7 @@ bool ordered_between_blocks(const Epoch& earlier)
     ordering.lacks = Lacks::all;
     if (releases.too_many)
         return true;
-    if (!releases.any)
+    if (!ordering.released)
         return false;
     uint64_t block = 0;
     if (!ordinal_of(earlier.interval, block))
@@ -352,6 +352,7 @@ void ordering_begin_launch()
         ordering.wide = new Wide[max_wide];
     }
     releases = {};
+    ordering.released = false;
     for (unsigned warp = 0; warp < max_threads / warp_size; ++warp)
         reset_warp(warp);
     ordering_next_interval();
@@ -378,7 +379,7 @@ void ordering_begin_block()
     releases.block_scoped.runs.clear();
 }
 
-void ordering_blocks_take_turns() { releases.too_many = releases.any = releases.taking_turns = true; }
+void ordering_blocks_take_turns() { releases.too_many = ordering.released = releases.taking_turns = true; }
 
 void ordering_next_interval()
 {
@@ -389,6 +390,7 @@ void ordering_next_interval()
     for (unsigned warp = 0; warp < max_threads / warp_size; ++warp)
         if (ordering.met[warp])
             reset_warp(warp);
+    note_present();
     if (releases.knowledge.empty())
         return;
     for (const auto& [thread, known] : releases.knowledge) {
@@ -430,8 +432,6 @@ bool both_use_atomics(uint32_t interval)
     return ordinal_of(interval, block) && releases.with_atomics.has(block) && releases.with_atomics.has(present_block());
 }
 
-bool released_anything() { return releases.any; }
-
 } // namespace softcuda
 
 using namespace softcuda;
@@ -449,6 +449,7 @@ extern "C" EXPORT void softcuda_fence(int whole_device)
     if (whole_device)
         acquired_is_fenced(me);
     ++clock; // what comes after the fence is not covered by it
+    note_present();
     flags_after_fence();
     ordering.met[me / warp_size] = true;
 }

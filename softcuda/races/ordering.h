@@ -6,6 +6,8 @@
 // volatile) acquires it. So blocks are ordered, and warps between two barriers.
 #pragma once
 
+#include <cstring>
+
 #include "device/internal.h"
 
 namespace softcuda {
@@ -19,6 +21,12 @@ struct Epoch {
     uint8_t bytes;     // which of the 4 were touched
     uint8_t flags;
 };
+// Plain reads of all 4 bytes, by lanes of one warp at one clock and one site, are an Epoch of another kind: then `site` has
+// this bit, `clock` is of_lanes(), and in the place of thread, bytes and flags are the lanes.
+constexpr uint32_t dense = 1u << 31;
+constexpr unsigned dense_clock_bits = 27;
+constexpr uint32_t of_lanes(unsigned warp, uint32_t clock) { return warp << dense_clock_bits | clock; }
+
 constexpr uint8_t by_lanes = 1;    // several lanes of one warp
 constexpr uint8_t by_warps = 2;    // threads of several warps
 constexpr uint8_t by_earlier = 4;  // an earlier block too, which nothing had ordered before
@@ -50,8 +58,18 @@ constexpr uint32_t max_several = 1u << 18, max_apart = 1u << 14, max_wide = 1u <
 // What is missing between two blocks: a fence behind the atomic operation that tells of the other one, or its scope.
 enum class Lacks { all, fence, scope };
 
+// What the accesses of the present thread are compared with, and become.
+struct Present {
+    uint64_t read, write; // the first 8 bytes of an Epoch: of a dense one, and of another one
+    uint32_t lane, whole; // the last 4: a bit for the lane; the thread, all bytes and no flags
+    uint32_t by_warps; // the interval in which words that several warps have read need not remember more
+    bool is_dense; // the clock has room in a dense one
+};
+
 struct Ordering {
     uint32_t interval = 1, block_start = 1, launch_start = 1;
+    Present present {};
+    bool released = false; // some thread of this launch has handed something on
     // What a lane knows of the lanes of its warp: accesses up to that clock came before. Its own clock is its own.
     uint32_t lanes[max_threads][warp_size];
     uint32_t fenced[max_threads]; // the interval of a thread's last fence, until its next write
@@ -67,6 +85,48 @@ struct Ordering {
 extern Ordering ordering;
 
 inline uint32_t own_clock(unsigned thread) { return ordering.lanes[thread][thread % warp_size]; }
+
+// To be called when the thread, its clock or the interval has changed.
+inline void note_present()
+{
+    const unsigned me = running.thread;
+    const uint32_t clock = own_clock(me);
+    const auto first_half = [](uint32_t second) { return ordering.interval | uint64_t(second) << 32; };
+    ordering.present = {first_half(of_lanes(me / warp_size, clock)), first_half(clock), 1u << me % warp_size,
+        me | 0xfu << 16, ordering.fine ? ~0u : ordering.interval, clock >> dense_clock_bits == 0};
+}
+
+inline uint64_t first_half(const Epoch& epoch)
+{
+    uint64_t bytes;
+    memcpy(&bytes, &epoch, sizeof bytes);
+    return bytes;
+}
+
+inline uint32_t last_quarter(const Epoch& epoch)
+{
+    uint32_t bytes;
+    memcpy(&bytes, &epoch.thread, sizeof bytes);
+    return bytes;
+}
+
+inline void set(Epoch& epoch, uint64_t first, uint32_t site, uint32_t last)
+{
+    memcpy(&epoch, &first, sizeof first);
+    epoch.site = site;
+    memcpy(&epoch.thread, &last, sizeof last);
+}
+
+// The same as an Epoch of the other kind. `list`: the place of its lanes in `several`, where they are still asked for.
+inline __attribute__((always_inline)) Epoch not_dense(const Epoch& epoch, uint32_t list = 0)
+{
+    if (!(epoch.site & dense))
+        return epoch;
+    const uint32_t lanes = last_quarter(epoch), clock = epoch.clock & ((1u << dense_clock_bits) - 1);
+    const bool alone = !(lanes & (lanes - 1));
+    const unsigned thread = (epoch.clock >> dense_clock_bits) * warp_size + unsigned(__builtin_ctz(lanes));
+    return {epoch.interval, alone ? clock : list, epoch.site & ~dense, uint16_t(thread), 0xf, uint8_t(alone ? 0 : by_lanes)};
+}
 
 // Who it was of several, that the present thread is not ordered after.
 struct Place {
@@ -108,6 +168,5 @@ enum class Scope { shared, block, device };
 // `relaxed`: what it acquires takes a fence behind it.
 void release_and_acquire(uintptr_t word, Scope scope, bool releases, bool acquires, bool relaxed);
 bool both_use_atomics(uint32_t interval); // the block whose interval it was, and the present one
-bool released_anything(); // some thread of this launch has
 
 } // namespace softcuda

@@ -81,6 +81,14 @@ Region memory_behind(uintptr_t address)
 
 bool leads_to(const Region& memory, uintptr_t address) { return address - memory.first < memory.size; }
 
+// What is known of a word, with its readers in the plain form.
+Cell plain(const Cell& cell)
+{
+    Cell same = cell;
+    same.read = not_dense(cell.read);
+    return same;
+}
+
 // Whether one thread has read what another wrote since an interval, in one that came later.
 bool is_exchanged(const Cell& cell, uint32_t since)
 {
@@ -121,9 +129,12 @@ void look_for_exchange(const Body& body, const std::string& name, uintptr_t poin
     const uintptr_t last = std::min(memory.first + memory.size, first + most_looked_at);
     for (uintptr_t word = first; word < last; word += 4) {
         const Cell* cell = region ? &region->cells[(word - region->first) / 4] : cell_of(word);
-        if (cell && is_exchanged(*cell, since) && is_of_body(body, checker.text + cell->read.site)
-            && is_of_body(body, checker.text + cell->write.site))
-            tell_exchange(*cell, word, name);
+        if (!cell || cell->write.interval < since)
+            continue;
+        const Cell known = plain(*cell);
+        if (is_exchanged(known, since) && is_of_body(body, checker.text + known.read.site)
+            && is_of_body(body, checker.text + known.write.site))
+            tell_exchange(known, word, name);
     }
 }
 
@@ -133,8 +144,8 @@ void look_at_array(const std::string& name, const Region& memory)
         const uintptr_t first = arena.first + (page << page_bits);
         const Cell* cells = leads_to(memory, first) ? cell_of(first) : nullptr;
         for (size_t i = 0; cells && i < cells_of_page && leads_to(memory, first + 4 * i); ++i)
-            if (is_exchanged(cells[i], ordering.launch_start))
-                tell_exchange(cells[i], first + 4 * i, name);
+            if (const Cell known = plain(cells[i]); is_exchanged(known, ordering.launch_start))
+                tell_exchange(known, first + 4 * i, name);
     }
 }
 

@@ -9,7 +9,7 @@ import ctypes
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -194,27 +194,22 @@ def set_constant(image: Path, entry: str, name: str, values: bytes, size: int) -
     return _bytes(memory, size)
 
 
-def product_seconds(image: Path, entry: str, m: int, block: int, enough: float = 0.0) -> float:
-    """Time of one product of m×m float32 matrices, the least of eight: what else the machine does comes and goes.
-
-    No more are taken once one is down to ``enough`` seconds.
-    """
+def product_seconds(images: Sequence[Path], entry: str, m: int, block: int) -> list[float]:
+    """Processor time of one product of m×m float32 matrices by each image: the least of five, taken in turns."""
     device = gpu()
     driver = _driver()
-    function = _function(image, entry)
-    function.prepare("PPPiii")
     arrays = [driver.mem_alloc(4 * m * m) for _ in range(3)]
     for array in arrays[:2]:
         driver.memcpy_htod(array, np.ones(m * m, np.float32))
-    times = []
-    for _ in range(8):
-        begin = time.perf_counter()
-        function.prepared_call((m // block, m // block), (block, block, 1), *arrays, m, m, m)
-        device.context.synchronize()
-        times.append(time.perf_counter() - begin)
-        if times[-1] <= enough:
-            break
-    return min(times)
+    functions = [_function(image, entry).prepare("PPPiii") for image in images]
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(5):
+        for function, taken in zip(functions, times, strict=True):
+            begin = time.process_time()
+            function.prepared_call((m // block, m // block), (block, block, 1), *arrays, m, m, m)
+            device.context.synchronize()
+            taken.append(time.process_time() - begin)
+    return [min(taken) for taken in times]
 
 
 def peak_of_run(*arguments: Any) -> tuple[int, int, bytes | str]:

@@ -262,7 +262,7 @@ SERIAL = find_case(FAMILIES, "matmul-serial-host-512x512x512-float32")
 
 @pytest.mark.slow
 @pytest.mark.exclusive
-def test_a_product_of_512_cubed_takes_40_serial_ones_and_ten_times_with_checks(
+def test_a_product_of_512_cubed_takes_40_serial_ones_and_five_times_with_checks(
     software: Worker,
 ) -> None:
     """Compare with plain C++ on the same machine at the same time: in seconds the bound would be that machine's.
@@ -272,11 +272,12 @@ def test_a_product_of_512_cubed_takes_40_serial_ones_and_ten_times_with_checks(
     """
     info = software.call(describe_device)
     plain, checked = (compile_build(TILED.build, target) for target in (info.timing_target, info.target))
-    seconds = software.call(calls.product_seconds, plain.path, TILED.build.entry, 512, 16)
+    images = [plain.path, checked.path]
+    seconds, with_checks = software.call(calls.product_seconds, images, TILED.build.entry, 512, 16)
     software.call(sampling.prepare, SERIAL, compile_build(SERIAL.build, None).path, cold=False)
     serial = min(software.call(sampling.sample, "host")[0] for _ in range(8))
     assert seconds <= 40 * serial
-    assert software.call(calls.product_seconds, checked.path, TILED.build.entry, 512, 16, 10 * seconds) <= 10 * seconds
+    assert with_checks <= 5 * seconds
 
 
 @pytest.mark.slow

@@ -316,7 +316,7 @@ class _Pair:
     def compare(self, images: Mapping[_Key, Image | CompileError], *, disassemble: bool) -> BuildChange:
         places = ("in the revision", "in the working tree")
         if self.toolchain:
-            places = tuple(f"by {each.title}" for each in (INSTALLED, self.toolchain))
+            places = f"by {INSTALLED.title}", f"by {self.toolchain.title}"
         keys = [self.key(is_new=is_new) for is_new in (False, True)]
         old, new = (
             Side(build=build, image=images.get(key), where=where, arch=key[2].arch) if build else None

@@ -12,7 +12,7 @@ import pytest
 
 from warpwatch.catalogue.project import Project
 from warpwatch.devices.compile.compiler import CompileError, Target, cache_notes
-from warpwatch.devices.compile.toolchain import read_toolchain
+from warpwatch.devices.compile.toolchain import Toolchain, read_toolchain
 from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
@@ -37,8 +37,8 @@ def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
     if DEVICE not in config.stash:
         wanted = value_of(config, "device")
         config.stash[DEVICE] = try_device(config.stash[WORKER], wanted, spelled(config, "device"))
-        if isinstance(config.stash[DEVICE], DeviceInfo):
-            config.stash[DEVICE] = with_toolchain(config, config.stash[DEVICE])
+        if isinstance(found := config.stash[DEVICE], DeviceInfo):
+            config.stash[DEVICE] = with_toolchain(config, found)
             config.stash[CACHE_NOTES].update(dict.fromkeys(config.stash[WORKER].call(cache_notes)))
     device = config.stash[DEVICE]
     if isinstance(device, pytest.UsageError):
@@ -65,8 +65,7 @@ def with_toolchain(config: pytest.Config, device: DeviceInfo) -> DeviceInfo | py
         own = device.capability.arch
         return pytest.UsageError(f"{word}: {device.name} runs code for {own}, and none for {toolchain.arch}")
     config.stash[TOOLCHAIN], config.stash[INSTALLED_TARGET] = toolchain, device.timing_target
-    targets = {name: toolchain.target(getattr(device, name)) for name in ("target", "timing_target")}
-    return replace(device, **targets)
+    return replace(device, target=toolchain.target(device.target), timing_target=toolchain.target(device.timing_target))
 
 
 def try_device(worker: Worker, wanted: str, option: str = "--device") -> DeviceInfo | NoDevice | pytest.UsageError:
