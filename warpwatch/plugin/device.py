@@ -23,7 +23,7 @@ from warpwatch.plugin.xdist.processes import is_first, is_part
 PROJECT = pytest.StashKey[Project]()
 WORKER = pytest.StashKey[Worker]()
 DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()
-TOOLCHAIN = pytest.StashKey["Toolchain | None"]()  # of --toolchain
+TOOLCHAIN = pytest.StashKey[Toolchain | None]()  # of --toolchain
 INSTALLED_TARGET = pytest.StashKey[Target]()  # what the other side is compiled for then
 MODEL = pytest.StashKey[str]()  # the GPU's slug, where processes of xdist are told of it before a GPU is opened here
 CACHE_NOTES = pytest.StashKey[dict[str, None]]()  # a sentence for each file or folder that the caches refused
