@@ -142,11 +142,12 @@ def not_made(unit: Unit, host: Host) -> Iterator[str]:
         yield f"warning: {instance} is launched and not made here: instantiate it (template __global__ void ...;)\n"
     made = {match[1] for each in unit.instances if each not in host.refused and (match := NAME.search(each))}
     guessed = host.refused or unit.errors()
+    bodies = [(each.body, each.end) for each in unit.functions(unit.declared)] if guessed else []
     for each in unit.declared if guessed else ():
         name = each.names[0][-1] if each.names else ""
         if each.body and is_kernel_template(each) and name not in made:
-            launches = unit.find(re.compile(rf"\b{name}\s*(?:<[^;{{}}]*>\s*)?<<\s*<"))
-            if launch := next(launches, None):
+            named = unit.find(re.compile(rf"\b{name}\s*<"))
+            if launch := next((match for match in named if any(a < match.start() < b for a, b in bodies)), None):
                 yield (
                     f"{unit.place_of(launch.start())}: warning: no instance of the kernel template {name} is made here:"
                     " its arguments depend on what is missing, so instantiate it (template __global__ void ...;)\n"

@@ -272,19 +272,21 @@ class Unit:
                 yield place, " ".join(self.text[name.start() : match.start() + 1].split())
 
     def _calls(self) -> Iterator[tuple[int, str]]:
-        """Yield host templates that are called with written arguments, and where, if Clang reads not all of a text.
+        """Yield templates with written arguments that host code calls or hands on, and where, if Clang misses parts.
 
-        It then leaves out the call, and with it what the template launches.
+        It then leaves out the statement, and with it the kernel that it names or what the host template launches.
         """
-        templates = {each.names[0][-1] for each in self.declared if each.kind == "function" and each.body
-                     and each.words[0] == "template" and not each.has("__global__", "__device__")}  # fmt: skip
-        if not templates or not self.errors() or not any(self.find(LOOSE_LAUNCH)):
+        templates = [each for each in self.declared if each.kind == "function" and each.body
+                     and each.words[0] == "template" and each.words[2] != ">"]  # fmt: skip
+        kernels = {each.names[0][-1] for each in templates if each.has("__global__")}
+        hosts = {each.names[0][-1] for each in templates if not each.has("__global__", "__device__")}
+        if not (kernels or hosts and any(self.find(LOOSE_LAUNCH))) or not self.errors():
             return
-        bodies = [(each.body, each.end) for each in self.functions(self.declared)]
-        for match in self.find(re.compile(rf"\b(?:{'|'.join(templates)})\s*(?=<)")):
+        bodies = [(each.body, each.end) for each in self.functions(self.declared) if not each.has("__global__")]
+        for match in self.find(re.compile(rf"(?:\b\w+\s*::\s*)*\b({'|'.join(kernels | hosts)})\s*(?=<)")):
             last = closing_angle(self.text, match.end())
-            is_call = last and self.text.startswith("(", last)
-            is_inside = is_call and any(first < match.start() < end for first, end in bodies)
+            is_meant = self.text.startswith("(", last) if match[1] in hosts else not LOOSE_LAUNCH.match(self.text, last)
+            is_inside = last and is_meant and any(first < match.start() < end for first, end in bodies)
             if is_inside and (place := statement(self.text, match.start(), self.begin)):
                 yield place, " ".join(self.text[match.start() : last].split())
 

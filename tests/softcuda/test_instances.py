@@ -163,6 +163,9 @@ template <typename T> void calls(T* p, void*) { called<T><<<1, 1>>>(p); };
 template <typename T> void asked(T* p) { called<T*><<<1, 1>>>(&p); }
 template void asked(float*);;
 template void asked(char*);
+template <int N, int M> __global__ void handed(long* p) { *p = N + M; }
+void of_config(tensors::Config how, long* p) { constexpr int M = 4; cudaLaunchKernelEx(&how, (handed<256, M>), p); }
+void of_attribute() { cudaFuncSetAttribute(called<double>, tensors::largest, 65536); }
 void of_calls(tensors::Tensor x, short* p) { if (x.defined()) calls<short>(p, x.nowhere().value()); }
 template <typename T> using unread = tensors::Unknown<T>;
 struct Held { unread<int>* several; };
@@ -174,6 +177,7 @@ READ_NAMES = ["_Z5scaleILi4EEvPf", "_ZN5outer5inner1c1d6nestedEPf", "_Z3putIsEvP
               "_Z3putIcEvPT_i", "_Z3putIlEvPT_i", "_Z6filledIiLi8EENSt9enable_ifIXaaeqstT_Li4EgtT0_Li0EEvE4typeEPS1_",
               "_Z7severalIJifEEvDpPT_", "_Z5flowsP4Flow", "_Z8accessesN7SurfaceIfE8AccessorE",
               "_Z6countsPj7double2", "_Z6calledIsEvPT_", "_Z6calledIPfEvPT_", "_Z6calledIPcEvPT_",
+              "_Z6handedILi256ELi4EEvPl", "_Z6calledIdEvPT_",
               "_Z9constantsPi"]  # fmt: skip
 
 
@@ -184,7 +188,9 @@ def test_launches_are_found_wherever_the_language_allows_them(either: Device) ->
 LOST = """template <typename T> __global__ void lost(T* out) { *out = 1; }
 template <typename T> __global__ void made(T* out) { *out = 1; }
 template <typename T> __global__ void unused(T* out) { *out = 1; }
+template <typename T> __global__ void handed(T* out) { *out = 1; }
 void host(Tensors& all) { lost<<<1, 1>>>(all.first().pointer()); made<float><<<1, 1>>>(all.second()); }
+void hands(Tensors& all) { cudaFuncSetAttribute(handed<Tensors::type>, all.largest(), 1); }
 """
 
 
@@ -200,8 +206,9 @@ def test_a_kernel_without_instances_is_not_lost_in_silence(tmp_path: Path) -> No
         source.name,
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    [warning] = done.stderr.splitlines()
-    assert warning.startswith("k.cu:4:27: warning: no instance of the kernel template lost is made here")
+    launched, named = done.stderr.splitlines()
+    assert launched.startswith("k.cu:5:27: warning: no instance of the kernel template lost is made here")
+    assert named.startswith("k.cu:6:49: warning: no instance of the kernel template handed is made here")
 
 
 CLASHES = """namespace at { struct Half { int bits; }; template <typename T> struct Tensor { T* first; }; }
