@@ -92,7 +92,7 @@ def statement(inside: str) -> str:
             if number and match[1].isdigit():  # an input in the place of an output
                 variables.append(f"auto& {name} = softcuda_a{match[1]}; {name} = {match[2]};")
             else:
-                variables.append(f"{'const auto' if number else 'auto&&'} {name} = {match[2]};")
+                variables.append(f"{'auto' if number else 'auto&&'} {name} = {match[2]};")
     lines, labels = body(code, {f"%{i}": f"softcuda_a{i}" for i in range(len(variables))})
     declared = f"__label__ {', '.join(labels)}; " if labels else ""
     return f"({{ {declared}{' '.join([*variables, *lines])} (void)0; }})"

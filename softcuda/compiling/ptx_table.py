@@ -71,6 +71,12 @@ mul24.lo.u32                                 u32 = u32 u32    __umul24(a, b)
 mad24.lo.s32                                 s32 = s32 s32 s32    wrapped_add(__mul24(a, b), c)
 mad24.lo.u32                                 u32 = u32 u32 u32    __umul24(a, b) + c
 sad.I                                        T = T T T        wrapped_add(c, difference(a, b))
+{add|sub}.cc.L                               T = T T          \1_cc(a, b)
+{addc|subc}.L                                T = T T          \1(a, b)
+{addc|subc}.cc.L                             T = T T          \1_cc(a, b)
+mad.{lo|hi}.cc.L                             T = T T T        add_cc(\1<T>(product(a, b)), c)
+madc.{lo|hi}.L                               T = T T T        addc(\1<T>(product(a, b)), c)
+madc.{lo|hi}.cc.L                            T = T T T        addc_cc(\1<T>(product(a, b)), c)
 {div|rem}.I                                  T = T T          \1_integer(a, b)
 div.{approx|full}[.ftz].f32                  f32 = f32 f32    a / b
 div.RND[.ftz].F                              T = T T          div<R>(a, b)
@@ -161,6 +167,7 @@ membar.{cta|gl|sys}                          =                fence_\1()
 fence[.{sc|acq_rel}].{cta|cluster|gpu|sys}   =                fence_\2()
 fence.proxy.\w+[::\w+][.SPACE]               =                ((void)0)
 activemask.b32                               b32 =            __activemask()
+elect.sync                                   b32 = b32        elected(a) ;; is_elected(a)
 vote.sync.ballot.b32                         b32 = pred b32   __ballot_sync(b, a)
 vote.sync.any.pred                           pred = pred b32  __any_sync(b, a) != 0
 vote.sync.all.pred                           pred = pred b32  __all_sync(b, a) != 0

@@ -280,7 +280,7 @@ class Unit:
                      and each.words[0] == "template" and each.words[2] != ">"]  # fmt: skip
         kernels = {each.names[0][-1] for each in templates if each.has("__global__")}
         hosts = {each.names[0][-1] for each in templates if not each.has("__global__", "__device__")}
-        if not (kernels or hosts and any(self.find(LOOSE_LAUNCH))) or not self.errors():
+        if not (kernels or (hosts and any(self.find(LOOSE_LAUNCH)))) or not self.errors():
             return
         bodies = [(each.body, each.end) for each in self.functions(self.declared) if not each.has("__global__")]
         for match in self.find(re.compile(rf"(?:\b\w+\s*::\s*)*\b({'|'.join(kernels | hosts)})\s*(?=<)")):

@@ -14,7 +14,7 @@ BARRIER = r"does not support a reduction at a barrier other than 0"
 # Lines of a kernel that has an unsigned r, behind headers, and what is said of each.
 LINES = {
     ("", 'asm volatile("wgmma.fence.sync.aligned;");'): r"wgmma\.fence\.sync\.aligned$",
-    ("", 'asm("add.u32 %0, %0, %1;\\n\\tadd.cc.u32 %0, %0, 1;" : "+r"(r) : "r"(1));'): r"add\.cc\.u32 %0, %0, 1$",
+    ("", 'asm("add.u32 %0, %0, %1;\\n\\taddc.sat.u32 %0, %0, 1;" : "+r"(r) : "r"(1));'): r"addc\.sat\.u32 %0, %0, 1$",
     ("", 'asm("mov.u32 %0, %%nosuch;" : "=r"(r));'): r"mov\.u32 %0, %%nosuch \(it has no .* %%nosuch\)$",
     ("", 'asm("mov.u32 %0, %3;" : "=r"(r) : "r"(1));'): r"mov\.u32 %0, %3 \(it has no .* %3\)$",
     ("", 'asm("{ .reg .v4 .b32 x; mov.u32 %0, 1; }" : "=r"(r));'): r"\.reg \.v4 \.b32 x$",

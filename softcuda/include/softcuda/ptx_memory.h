@@ -5,6 +5,9 @@ namespace softcuda_ptx {
 
 SOFTCUDA_RAW char* at(unsigned shared) { return static_cast<char*>(__cvta_shared_to_generic(shared)); }
 static __forceinline__ unsigned thread_number() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+// The lowest lane of a warp that waits here, and whether it is this one.
+static __forceinline__ uint32_t elected(uint32_t mask) { return uint32_t(__builtin_ctz(__ballot_sync(mask, 1))); }
+static __forceinline__ bool is_elected(uint32_t mask) { return __builtin_ctz(mask) == int(thread_number() % 32); }
 static __forceinline__ bool is_in_global(uint64_t address) { return __isGlobal(reinterpret_cast<void*>(address)); }
 static __forceinline__ bool is_in_shared(uint64_t address) { return __isShared(reinterpret_cast<void*>(address)); }
 static __forceinline__ bool is_in_const(uint64_t address) { return __isConstant(reinterpret_cast<void*>(address)); }

@@ -127,6 +127,28 @@ static __forceinline__ uint64_t product(uint32_t a, uint32_t b) { return uint64_
 static __forceinline__ int64_t product(int32_t a, int32_t b) { return int64_t(a) * b; }
 static __forceinline__ uint32_t product(uint16_t a, uint16_t b) { return uint32_t(a) * b; }
 static __forceinline__ int32_t product(int16_t a, int16_t b) { return int32_t(a) * b; }
+template <class T, class Product> __forceinline__ T lo(Product x) { return T(x); }
+template <class T, class Product> __forceinline__ T hi(Product x) { return T(x >> 8 * sizeof(T)); }
+// Sums and differences that leave what they carry or borrow (.cc), or take what was left (c).
+static unsigned carry;
+template <class T> SOFTCUDA_RAW T add_cc(T a, T b, unsigned in = 0)
+{
+    Unsigned<T> sum;
+    carry = __builtin_add_overflow(Unsigned<T>(a), Unsigned<T>(b), &sum);
+    carry |= __builtin_add_overflow(sum, in, &sum);
+    return T(sum);
+}
+template <class T> SOFTCUDA_RAW T sub_cc(T a, T b, unsigned in = 0)
+{
+    Unsigned<T> rest;
+    carry = __builtin_sub_overflow(Unsigned<T>(a), Unsigned<T>(b), &rest);
+    carry |= __builtin_sub_overflow(rest, in, &rest);
+    return T(rest);
+}
+template <class T> SOFTCUDA_RAW T addc_cc(T a, T b) { return add_cc(a, b, carry); }
+template <class T> SOFTCUDA_RAW T subc_cc(T a, T b) { return sub_cc(a, b, carry); }
+template <class T> SOFTCUDA_RAW T addc(T a, T b) { return wrapped_add(wrapped_add(a, b), T(carry)); }
+template <class T> SOFTCUDA_RAW T subc(T a, T b) { return wrapped_sub(wrapped_sub(a, b), T(carry)); }
 template <class T> T div_integer(T a, T b) { return b == 0 ? T(~T(0)) : T(b) == T(-1) && T(-1) < T(0) ? wrapped_sub(T(0), a) : T(a / b); }
 template <class T> T rem_integer(T a, T b) { return b == 0 ? a : T(b) == T(-1) && T(-1) < T(0) ? T(0) : T(a % b); }
 template <class T> T min_integer(T a, T b) { return b < a ? b : a; }

@@ -117,6 +117,29 @@ PTX += [
           "9 * t - 200"),
     three("cvt.pack.sat.u8.s32.b32 %0, %3, -3, 1", lambda t: 1 << 16 | min(9 * t, 255) << 8, "9 * t"),
     three("cvt.pack.sat.s16.s32 %0, %3, %3", lambda t: 0x10001 * (min(5000 * t, 32767)), "5000 * t"),
+    of("L", "unsigned long long low, high; "
+            'asm volatile("add.cc.u64 %0, %1, %2;" : "=l"(low) : "l"(~0ull - t), "l"(17ull)); '
+            'asm volatile("addc.u64 %0, %1, %2;" : "=l"(high) : "l"(5ull), "l"(6ull)); r = high << 8 | low >> 56;',
+       lambda t: (12 if t < 17 else 11) << 8 | (0 if t < 17 else 255)),
+    of("L", "unsigned low, middle, high; "
+            'asm("sub.cc.u32 %0, %3, %4; subc.cc.u32 %1, %5, %5; subc.u32 %2, 9, 3;" '
+            ': "=r"(low), "=r"(middle), "=r"(high) : "r"(t), "r"(16), "r"(word_a(t))); '
+            "r = (unsigned long long)high << 48 | (unsigned long long)(middle & 0xffff) << 32 | low;",
+       lambda t: 6 << 48 | t - 16 if t >= 16 else 5 << 48 | 0xFFFF << 32 | (t - 16) % 2**32),
+    of("L", "unsigned low, high; "
+            'asm("{mul.lo.u32 %0, %2, %3; mul.hi.u32 %1, %2, %3; mad.lo.cc.u32 %0, %2, %4, %0; madc.hi.u32 %1, %2, %4, %1;}" '
+            ': "=&r"(low), "=&r"(high) : "r"(word_a(t)), "r"(word_b(t)), "r"(0x10)); '
+            "r = (unsigned long long)high << 32 | low;",
+       lambda t: word_a(t) * word_b(t) + word_a(t) * 16),
+    of("L", "unsigned low, high; "
+            'asm("{mul.lo.u32 %0, %2, %3; mul.hi.u32 %1, %2, %3; mad.hi.cc.u32 %0, %2, %2, %0; madc.lo.cc.u32 %1, 2, 3, %1; addc.s32 %1, %1, 1;}" '
+            ': "=&r"(low), "=&r"(high) : "r"(word_a(t)), "r"(word_b(t))); '
+            "r = (unsigned long long)high << 32 | low;",
+       lambda t: word_a(t) * word_b(t) + (word_a(t) ** 2 >> 32) + (7 << 32)),
+    of("u", "unsigned leader = 99, is = 0; "
+            'asm volatile("{ .reg .b32 %%lane; .reg .pred %%own; elect.sync %%lane|%%own, %2; @%%own mov.s32 %1, 1; mov.b32 %0, %%lane; }"'
+            ' : "=r"(leader), "+r"(is) : "r"(0xffffffff)); r = leader * 2 + is;', lambda t: int(t == 0)),
+    of("u", 'asm("{.reg .u32 more; add.u32 more, %1, 1; add.u32 %1, more, %1; mov.u32 %0, %1;}" : "=r"(r) : "r"(t));', lambda t: 2 * t + 1),
     of("u", 'volatile unsigned to = 0; asm("add.u32 %0, %1, 1;" : "=r"(to) : "r"(t)); r = to;', lambda t: t + 1),
     three("bfind.u32 %0, %3", lambda t: t.bit_length() - 1),
     three("fns.b32 %0, %1, %3, 2", lambda t: nth_set(word_a(t), t, 2)),
