@@ -45,8 +45,10 @@ IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 # function's end is no jump: who is called finds the line by the address to return to. Own sections, and hidden names:
 # the linker leaves out functions of both sides that no kernel calls, with what they name of the host's. Some
 # distributions' g++ fortifies by itself: glibc then defines memcpy and others in its headers, where ours are to stand.
+# Lines are asked for, and places of variables are not.
 # Kernels index the first row of an array past its end, for all of the array: g++ would end such a loop with the row.
 FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", "-gdwarf-4",
+         "-fno-var-tracking", "-fno-var-tracking-assignments",
          "-fstack-clash-protection", "-fno-plt", "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "-fno-optimize-sibling-calls", "-fno-strict-aliasing",
