@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.project import ROOT
 from warpwatch.revision.declarations import described, number
 from warpwatch.runs.identity import Scalar
 
@@ -50,3 +53,27 @@ def test_every_kind_of_number_is_read_again() -> None:
         _, dtype, text = described(value, [])
         again = Scalar(dtype, text).fill({})
         assert (again.dtype, again.tobytes()) == (value.dtype, value.tobytes())
+
+
+FIRST = """
+import sys, threading
+from warpwatch.revision.declared import parse
+
+sys.setswitchinterval(1e-6)
+together = threading.Barrier(8)
+
+def read():
+    together.wait()
+    parse(b'{"cases": {}}', "HEAD")
+
+threads = [threading.Thread(target=read) for _ in range(8)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+"""
+
+
+def test_threads_may_be_the_first_to_read_what_revisions_declare() -> None:
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", FIRST], cwd=ROOT, check=True)

@@ -63,6 +63,9 @@ class Code:
     accesses: tuple[Access, ...] = ()
 
 
+_CODES = msgspec.json.Decoder(dict[str, Code])
+
+
 @functools.cache
 def nvdisasm() -> tuple[str, str]:
     """Find nvdisasm, by $NVDISASM, the PATH, beside nvcc, or Python packages; and what it prints for --version.
@@ -118,7 +121,7 @@ def read_code(image: Image) -> dict[str, Code]:
 
     entry = cached(f"code-{key}", ".json", make)
     try:
-        return msgspec.json.decode(read_image(entry.path), type=dict[str, Code])
+        return _CODES.decode(read_image(entry.path))
     except msgspec.MsgspecError as error:
         raise CompileError(f"{entry.path} is damaged ({error}): remove it") from None
 

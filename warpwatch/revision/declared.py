@@ -78,6 +78,9 @@ class Declared:
     untimed: Annotated[dict[CaseId, DeclaredCase], Meta(max_length=100_000)] = field(default_factory=dict)
 
 
+msgspec.json.Decoder(Declared)  # reads the types now: msgspec 0.22 crashes where two threads are the first to ask
+
+
 @functools.lru_cache(maxsize=2**14)
 def own_identity(case: Case) -> Identity:
     """Describe what decides a case's work as that of another revision is described, without its machine code."""
