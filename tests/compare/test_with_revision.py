@@ -358,7 +358,7 @@ def test_real_kernels_of_two_revisions_run_side_by_side(fresh: Bench) -> None:
     """The old naive kernel is wrong, the old tiled one does not compile; the new ones are right."""
     naive, tiled = (fresh.folder / "kernels" / "matmul" / f"{name}.cu" for name in ("naive", "tiled"))
     texts = [path.read_text() for path in (naive, tiled)]
-    tiled.write_text("no kernel\n")
+    tiled.write_text("__global__ void no kernel() {}\n")
     fresh.commit()
     naive.write_text(texts[0].replace("+=", "-="))
     tiled.write_text(texts[1].replace("scalar_t", "scalar_t "))
