@@ -350,6 +350,8 @@ class Observation:
         absent, present = search.absent()
         files = dict.fromkeys([*search.opened, *search.asked, *present])
         programs = dict.fromkeys(map(place.name, programs_of(program, output)))
+        if not programs:
+            raise Unrepeatable(f"{program} is no longer where it was")
         for path in named_by([program, *flags], place.root):
             (programs if os.access(place.on_disk(path), os.X_OK) else files)[path] = None
         for path in (files := dict.fromkeys(path for path in files if not place.is_covered(path))):

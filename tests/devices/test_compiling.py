@@ -253,7 +253,7 @@ def test_tests_that_only_compile_come_last(checkout: Path) -> None:
 def test_a_kernel_that_does_not_compile_fails_its_own_tests_alone(checkout: Path, workers: str) -> None:
     source = checkout / "kernels" / "copy" / "naive.cu"
     lines = source.read_text().splitlines()
-    source.write_text("\n".join([*lines, "#if BLOCK_X == 256", "no such thing;", "#endif", ""]))
+    source.write_text("\n".join([*lines, "#if BLOCK_X == 256", "__device__ no such thing;", "#endif", ""]))
     said = run_pytest(checkout, "-n", workers, "-rpfE", "-k", "copy-naive and test_exact and float32")
     ends = [line.split(" - ")[0] for line in said.splitlines() if line.startswith(("PASSED ", "FAILED ", "ERROR "))]
     assert {"copy-naive-256-" in line for line in ends} == {True, False}, said

@@ -65,7 +65,7 @@ def test_rounds(seconds: float, cost: float, fewest: int, rounds: int) -> None:
 
 def kernel_that(call: Callable[..., Any]) -> Kernel:
     """Make a kernel whose worker answers by ``call``."""
-    image = SimpleNamespace(path=Path(), source_hash="", image_hash="")
+    image = SimpleNamespace(path=Path(), source_hash="", image_hash="", seconds=None)
     return cast("Kernel", SimpleNamespace(worker=SimpleNamespace(call=call), image=image, checked=image))
 
 
