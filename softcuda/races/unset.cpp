@@ -70,8 +70,8 @@ template <class Float> Float larger(Float a, Float b)
 
 } // namespace
 
-// A sum keeps the digits of an unset variable, by which a wrong result is explained. Storing them is no fault: members of
-// a struct that nobody reads are stored too.
+// A sum keeps the marked digits of an unset variable, so a wrong result can be traced to it. Storing one is not a fault:
+// kernels store struct members that nobody reads.
 void judge_unset()
 {
     const std::string names = *checker.image->unset ? candidates() : "";

@@ -124,14 +124,19 @@ def diff(folder: Path, *arguments: str, **variables: str) -> subprocess.Complete
     return run_module(("warpwatch", "diff", *arguments), folder, own, seconds=100, imports_from_folder=False)
 
 
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with a commit, and other kernels in its working tree."""
+def needs_tools() -> None:
+    """Skip where nvcc or nvdisasm is missing, with the message that says how to get it."""
     for find, missing in ((nvcc, NoCompiler), (nvdisasm, NoDisassembler)):
         try:
             find()
         except missing as lacking:
             pytest.skip(str(lacking))
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a commit, and other kernels in its working tree."""
+    needs_tools()
     folder = tmp_path_factory.mktemp("repository")
     (folder / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
     declare(folder, KERNELS)

@@ -12,11 +12,10 @@ import msgspec
 import pytest
 
 from tests.cli.command import git
-from tests.cli.test_diff import BUILD, COMMIT, HEAD, INDEX, KERNELS, declare, diff
+from tests.cli.test_diff import BUILD, COMMIT, HEAD, INDEX, KERNELS, declare, diff, needs_tools
 from warpwatch.compare.code_difference import CodeDifference, State
-from warpwatch.devices.compile.compiler import NoCompiler, nvcc
+from warpwatch.devices.compile.compiler import nvcc
 from warpwatch.devices.compile.toolchain import INSTALLED
-from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.report.document import Document
 
 DIVIDES = HEAD % "divides" + INDEX + "    y[i] = x[i] / (x[i] + 1);\n}\n"
@@ -48,11 +47,7 @@ def compared(folder: Path, *arguments: str) -> Found:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for find, missing in ((nvcc, NoCompiler), (nvdisasm, NoDisassembler)):
-        try:
-            find()
-        except missing as lacking:
-            pytest.skip(str(lacking))
+    needs_tools()
     folder = tmp_path_factory.mktemp("toolchains")  # in no repository: both sides are what lies there
     (folder / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "mine"\n')
     declare(folder, {"spills": SPILLS, "divides": DIVIDES, "same": KERNELS["same"]})

@@ -48,7 +48,7 @@ LINES = {
     "Of `__restrict__`": "restrict_of_one_thread restrict_of_lanes",
     "Unsigned numbers": "wraps_unsigned",
     "A remark in place of a finding": "equal_values integer_of_nothing",
-    "What a variable that nothing set": "test_hidden:test_a_result_made_of_a_variable_that_nothing_set_names_it",
+    "A variable that nothing set": "test_hidden:test_a_result_made_of_a_variable_that_nothing_set_names_it",
     "Threads take turns only": "blocks_that_took_turns",
     "A volatile word that a thread writes": "test_orders:test_what_is_ordered_is_accused_in_no_order",
     "Memory is sequentially consistent": "test_a_missing_fence_changes_no_result",

@@ -48,8 +48,8 @@ class RevisionComparison(Comparison):
     ``recorded_variances``: of a process, by case, from earlier runs on unchanged code, and their degrees of freedom.
     ``identical``: pairs of the same work, of which only ``controls`` are measured. ``apart``: the other revision's
     process, for calls. ``same_files``: no file of the repository differs. ``tree``: the folder that the other revision
-    is unpacked in. ``toolchain``: of this side, and the GPU's architecture, where --toolchain names one: what compilers
-    write beside machine code makes no difference then. A process effect cancels in pairs, so there is no alarm.
+    is unpacked in. ``toolchain``: of this side, and the GPU's architecture, where --toolchain names one: compilers'
+    metadata is then left out of the comparison. What a process does to all times cancels in pairs: no common alarm.
     """
 
     revision: str
