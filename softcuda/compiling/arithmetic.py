@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+# This also turns off -faggressive-loop-optimizations, which would end a loop over a whole array by its first row, such
+# as `counters[0][i] = 0`, at the end of that row.
 UNDEFINED = ["-fsanitize=float-cast-overflow,shift-exponent", "-fno-tree-slp-vectorize"]
 BLOCK = "softcuda_undefined"  # softcuda::Undefined of image.h: pending, kind, kept, source, result
 PENDING, KIND, KEPT, SOURCE, RESULT = (f"{BLOCK}+{offset}(%rip)" for offset in (0, 4, 8, 16, 24))

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 
@@ -160,8 +161,10 @@ def text_in_assembly(label: str, text: str) -> str:
     return "\n".join(["\t.section .rodata", *hidden(label), f'\t.string "{text}"', ""])
 
 
-# Of g++ 12 and later. Without the last three, what is set in one branch alone is taken to be set in all.
-FILL_FLAGS = ["-ftrivial-auto-var-init=pattern", "-fno-tree-fre", "-fno-tree-pre", "-fno-code-hoisting"]
+# Of g++ 12 and later. Without the others, what is set in one branch alone is taken to be set in all: g++ 13 and later
+# propagate what is unset as if it were any constant (-ftree-ccp).
+FILL_FLAGS = ["-ftrivial-auto-var-init=pattern",
+              "-fno-tree-ccp", "-fno-tree-fre", "-fno-tree-pre", "-fno-code-hoisting"]  # fmt: skip
 WORD, LONG = -16843010, -72340172838076674  # 0xFE, four and eight times
 NAN, TWO_NANS = (int.from_bytes(b"\xfe\xfe\xfe\xff" * n, "little", signed=True) for n in (1, 2))
 NUMBERS = {str(number): str(nan) for number, nan in ((WORD, NAN), (LONG, TWO_NANS))}
@@ -173,7 +176,9 @@ OWN = re.compile(rf"{'|'.join(NUMBERS)}|-1\.694739\d*e\+38|-5\.3130\d*e\+303|\{{
 
 COMPARISONS = "-fsanitize-coverage=trace-cmp"  # a call before each: for kernels that have unset variables alone
 FUNCTION = re.compile(r"^;; Function .* \((\S+), funcdef_no=", re.MULTILINE)
-DEFERRED = re.compile(r"^ *\[([^\[\]\n]+):(\d+):\d+\] .*\.DEFERRED_INIT \(.*&\"(\w+)\"\[0\]", re.MULTILINE)
+DEFERRED = re.compile(
+    r"^ *\[([^\[\]\n]+):(\d+):\d+(?: discrim \d+)?\] .*\.DEFERRED_INIT \(.*&\"(\w+)\"\[0\]", re.MULTILINE
+)
 
 
 def unset_variables(intermediate: str) -> str:
@@ -223,32 +228,32 @@ BOUNDS_RECORD = re.compile(
 )
 STRING = re.compile(r"^(\.LC\d+):\n\t\.string\t\"(.*)\"$", re.MULTILINE)
 MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
-SPACE = r"__shared__|__constant__|__device__|__managed__|static|extern|typedef|using|return|new|delete|case|sizeof"
 
 
-def with_array_names(written: str, plain: str, source: str) -> str:
+def with_array_names(written: str, plain: str, form: str) -> str:
     """Return the assembly with a variable's name in the records that count, and without any in the others.
 
-    ``plain``: what g++ compiled. ``source``: the same with CUDA's words.
+    ``plain``: what g++ compiled. ``form``: its intermediate form, in which calls are inlined.
     """
     if "__ubsan_handle_out_of_bounds" not in written:
         return written
     files = dict(STRING.findall(written))
     lines = _lines_of(plain, {int(match[4]) for match in BOUNDS_RECORD.finditer(written)})
     names: dict[str, str] = {}
+    is_local = functools.cache(lambda name: _is_local(name, form, written))
 
     def changed(match: re.Match[str]) -> str:
         places = lines.get((files.get(match[2], ""), int(match[4])), [])
         arrays = {_array_at(line, int(match[6])) for line in places}
         name = arrays.pop() if len(arrays) == 1 else ""
         label = "0"
-        if name and _is_local(name, source):
+        if name and is_local(name):
             label = names.setdefault(name, f".Lsoftcuda_array{len(names)}")
         return "".join([match[1], label, *match.groups()[2:]])
 
-    written = BOUNDS_RECORD.sub(changed, written)
+    named = BOUNDS_RECORD.sub(changed, written)
     strings = "".join(f'{label}:\n\t.string "{name}"\n' for name, label in names.items())
-    return written + (f"\t.section .rodata\n{strings}" if names else "")
+    return named + (f"\t.section .rodata\n{strings}" if names else "")
 
 
 def _lines_of(plain: str, wanted: set[int]) -> dict[tuple[str, int], list[str]]:
@@ -276,33 +281,9 @@ def _array_at(line: str, column: int) -> str:
     return ""
 
 
-def _is_local(name: str, source: str) -> bool:
+def _is_local(name: str, form: str, assembly: str) -> bool:
     """Return whether each array of that name is declared inside a function, as a variable of a thread."""
-    declared = False
-    for match in re.finditer(rf"(?<![\w.>:]){name}\s*\[", source):
-        begin = max(source.rfind(end, 0, match.start()) for end in ";{}(")
-        before = source[begin + 1 : match.start()]
-        before = re.sub(r"^\s*(?:#.*\n)+", "", before)
-        if not re.match(r"\s*[A-Za-z_][\w:<>, \t\n]*[\w>\s]\s*(?:\[[^\]]*\]\s*)?,?\s*$", before) or "=" in before:
-            continue  # it is used here
-        if re.search(rf"\b(?:{SPACE})\b", before):
-            if re.search(r"\b(?:return|new|delete|case|sizeof)\b", before):
-                continue
-            return False
-        if source[begin : begin + 1] != "(":
-            if not _is_in_function(source, match.start()):
-                return False
-            declared = True
-    return declared
-
-
-def _is_in_function(source: str, at: int) -> bool:
-    """Return whether the innermost braces around a place are those of no class, namespace or linkage."""
-    depth = 0
-    for match in re.finditer(r"[{}]", source[:at][::-1]):
-        depth += 1 if match[0] == "}" else -1
-        if depth < 0:
-            head = source[: at - match.end()]
-            head = head[max(head.rfind(end) for end in ";{}") + 1 :]
-            return not re.search(r"\b(?:struct|class|union|namespace|extern)\b[^()]*$", head)
-    return False
+    declared = re.findall(rf"^  (static |)[A-Za-z][^=\n]*[ *&]{name}(?:\.\d+)?(?:\[\d+\])+;$", form, re.MULTILINE)
+    is_member = re.search(rf"(?:\.|->){name}\[", form)
+    is_elsewhere = re.search(rf"(?:\s|{len(name)}){name}(?:E\w*|[_.]\d+)?,\s*[@%]object", assembly)
+    return set(declared) == {""} and not is_member and not is_elsewhere

@@ -46,19 +46,24 @@ IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 # the linker leaves out functions of both sides that no kernel calls, with what they name of the host's. Some
 # distributions' g++ fortifies by itself: glibc then defines memcpy and others in its headers, where ours are to stand.
 # Lines are asked for, and places of variables are not.
-# Kernels index the first row of an array past its end, for all of the array: g++ would end such a loop with the row.
 FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", "-gdwarf-4",
          "-fno-var-tracking", "-fno-var-tracking-assignments",
          "-fstack-clash-protection", "-fno-plt", "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "-fno-optimize-sibling-calls", "-fno-strict-aliasing",
-         "-fno-tree-loop-distribute-patterns", "-fno-aggressive-loop-optimizations",
-         "-Wno-attributes", "-Wno-unused-function",
+         "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",
          "-Wno-subobject-linkage", "-Wno-narrowing"]  # fmt: skip
-# Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen.
+# Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen. g++ 14 would sink a
+# read into the branch that uses it.
 CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow,bounds",
-          "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra"]  # fmt: skip
+          "--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sra", "-fno-tree-sink"]  # fmt: skip
 SAYING = ["-Xpreprocessor", "-v"]  # of -v: lets g++ name the folders in which it looks for headers
+# What nvcc accepts, and g++ with -fpermissive alone: a member with the name of a type that its class has used, and a
+# static constant of a class whose type is not an integer.
+LENIENT = re.compile("changes meaning of|[‘']constexpr[’'] needed for in-class initialization")
+MOST_LINES = 30_000  # of g++'s last intermediate form, with which a file is compiled once more
+TOO_LARGE = ("comparisons of unset variables are not looked for, because the code has {:,} lines in g++'s last form, "
+             f"{MOST_LINES:,} at most: give some of its kernels a file of their own")  # fmt: skip
 MOST_SECONDS = 300
 TOO_LONG = f"nvcc (softcuda): error: it takes more than {MOST_SECONDS} s to compile: split it, or leave checks out"
 # Volatile accesses call functions of their own: they hand on what a fence covers, and plain ones do not.
@@ -140,7 +145,7 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
         sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
         sys.stderr.write(headers.notes(host.missing))
         return 1
-    sys.stderr.writelines(host_code.not_made(host.unit, host))
+    sys.stderr.writelines([*host.warnings, *host_code.not_made(host.unit, host)])
     try:
         if options["names"]:
             names = instances.lowered_names(written, options["expressions"])
@@ -174,8 +179,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
             written = compiled_unit(flags, preprocessed, target)
             break
         except BadKernel as error:
-            # A class's member that is named as a type it has used: nvcc takes it, g++ on that word.
-            lenient = ["-fpermissive"] if "changes meaning of" in str(error) and "-fpermissive" not in flags else []
+            lenient = ["-fpermissive"] if LENIENT.search(str(error)) and "-fpermissive" not in flags else []
             more = [] if host.without and not host.headers else headers.brought(str(error))
             if not set(more) <= set(brought):
                 brought += more
@@ -186,11 +190,12 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     refuse_unread(unit)
     if options["checks"]:
         form, calls = (file.read_text(errors="surrogateescape") for file in (dump, inlined))
-        if unset := assembly.unset_variables(form):
+        unset = assembly.unset_variables(form)
+        if unset and form.count("\n") <= MOST_LINES:
             written = compiled_unit([*flags, assembly.COMPARISONS], preprocessed, target)
-        written = assembly.with_array_names(assembly.with_nans(written, form), plain, unit.text)
-        written += assembly.text_in_assembly("softcuda_unset", unset)
-        written += assembly.text_in_assembly("softcuda_slices", slices.table(calls, kernels_own_path))
+        elif unset:
+            host.warnings.append(f"{source}: warning: {TOO_LARGE.format(form.count(chr(10)))}\n")
+        written = for_the_checker(assembly.with_nans(written, form), plain, calls, unset)
     return for_the_driver(written + assembly.text_in_assembly("softcuda_one_address", one_address(unit)), source)
 
 
@@ -204,6 +209,13 @@ def refuse_unread(unit: reader.Unit) -> None:
     """Raise BadKernel for a kernel that g++ has taken as a function, because Clang has not read it."""
     for place in kernels.unread(unit):
         raise BadKernel("\n".join([f"{unit.place_of(place)}: error: Clang cannot read this kernel", *unit.errors()]))
+
+
+def for_the_checker(written: str, plain: str, calls: str, unset: str) -> str:
+    """Return the assembly with names of arrays and tables for findings."""
+    written = assembly.with_array_names(written, plain, calls)
+    written += assembly.text_in_assembly("softcuda_unset", unset)
+    return written + assembly.text_in_assembly("softcuda_slices", slices.table(calls, kernels_own_path))
 
 
 def for_the_driver(written: str, source: Path) -> str:
@@ -244,7 +256,7 @@ def preprocessed_text(
         gxx("-E", *flags, *more, str(unit), "-o", str(preprocessed))
         return preprocessed.read_text(errors="surrogateescape")
 
-    stand_ins = headers.StandIns(folder=unit.parent / headers.FOLDER, missing=host.missing)
+    stand_ins = headers.StandIns(folder=unit.parent / headers.FOLDER, flags=options["pass"], missing=host.missing)
     chosen = headers.chosen(written)
     while True:
         unit.write_text(translation_unit(written, source, options, chosen, brought), errors="surrogateescape")

@@ -46,7 +46,7 @@ def preprocessed(folder: Path, source: Path, nvcc: list[str], host: host_code.Ho
         run([*flags, "-E", "-Xcompiler", ",".join([f"-idirafter,{place}", *more]), str(source), "-o", str(path)])
         return path.read_text(errors="surrogateescape")
 
-    stand_ins = headers.StandIns(folder=place, missing=host.missing)
+    stand_ins = headers.StandIns(folder=place, flags=flags, missing=host.missing)
     written = source.read_text(errors="surrogateescape")
     return stand_ins.preprocessed(preprocess, written, source)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -135,18 +135,20 @@ TOOLKIT = re.compile(r'^# 1 "(.*/)cuda_runtime\.h"', re.MULTILINE)
 # What -dU says: where a file begins or goes on, and macros that are asked for and not defined.
 ASKED = re.compile(r'^(?:# (?P<line>\d+) "(?P<file>.*)"(?P<flags>[ \d]*)|#undef (?P<macro>\w+))$', re.MULTILINE)
 UNDEFINED = re.compile(r'^(\S[^:\n]*):(\d+):\d+: error: "(\w+)" is not defined', re.MULTILINE)
-# Those that command lines define, and no header; names that begin with _ are the compiler's.
-USUAL = {"NDEBUG", "USE_ROCM", "WIN32"}
+# Macros that command lines define, and no header; and the compiler's, which begin with _.
+GIVEN = re.compile(r"NDEBUG|USE_ROCM|WIN32|_.*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StandIns:
     """Headers in the place of those of host code, in a ``folder`` that is searched last.
 
-    ``missing``: headers that nothing is known of, and where the first was asked for: they are empty.
+    ``missing``: headers that nothing is known of, and where the first was asked for: they are empty. ``flags``: of the
+    compilation; a macro that -U names is not asked about.
     """
 
     folder: Path
+    flags: Sequence[str]
     missing: dict[str, str] = field(default_factory=dict)
 
     def preprocessed(self, preprocess: Callable[..., str], text: str, source: Path) -> str:
@@ -203,16 +205,26 @@ class StandIns:
             preprocess("-Werror=undef")
         except BadKernel as error:
             asked += [(macro, file, int(line)) for file, line, macro in UNDEFINED.findall(str(error))]
+        places: dict[str, str] = {}
         for macro, file, line in asked:
             written = text if file == str(source) else read(file)
             own = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{macro}\b", written, re.MULTILINE)
-            if not own and macro not in USUAL and macro[0] != "_" and not file.startswith(others):
-                name, place = next(iter(self.missing.items()))
-                self.missing.clear()  # said here
-                raise BadKernel(
-                    f"{place}: error: {name} is missing, and may define {macro}, which {file}:{line} asks for: give"
-                    f" its folder with -I (include=), or define {macro}\n"
-                )
+            if (
+                not own
+                and not GIVEN.fullmatch(macro)
+                and f"-U{macro}" not in self.flags
+                and not file.startswith(others)
+            ):
+                places.setdefault(macro, f"{file}:{line}")
+        if places:
+            name, place = next(iter(self.missing.items()))
+            self.missing.clear()  # said here
+            (macro, at), *more = places.items()
+            rest = f"; so for {', '.join(f'{other} ({there})' for other, there in more)}" if more else ""
+            raise BadKernel(
+                f"{place}: error: {name} is missing, and may define {macro}, which {at} asks for: give its folder with"
+                f" -I (include=), or say -D{macro} or -U{macro} (flags=){rest}\n"
+            )
 
     def _asked_for(self, preprocessed: str, others: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
         """Yield macros of which a text asks in vain whether they are defined, behind the first missing header."""

@@ -31,6 +31,10 @@ RUNTIME = re.compile(r"(?:cuda|cu|cublas|curand|cudnn)[A-Z]\w+")  # names of fun
 INSTANCE = "softcuda-instance-"  # what the file of an instance is called, with its number
 NAME = re.compile(r"(\w+)<")  # of an instance
 Edit = tuple[int, int, str]  # where a text begins and ends, and what is to stand there
+# A variable whose value is an address as another type.
+CAST = re.compile(
+    r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)[’'].*\n(?: .*\n)*.* error: [‘']reinterpret_cast[’'] is not a const"
+)
 
 
 class NotHere(Exception):
@@ -41,17 +45,19 @@ class NotHere(Exception):
 class Host:
     """Declarations that were set aside.
 
-    ``names``: of functions and variables. ``computed``: constants that only code can set. ``constructors``: classes of
-    shared variables whose constructor is code. ``headers``: whether the headers of the system are needed; ``without``:
-    whether some were left out. ``asked``: instances of templates that host code launches; ``refused``: those that the
-    compiler refuses. ``broken``: where functions begin that kernels do without, since the compiler refuses them;
-    ``complaint``: what it said of the first of them; ``unit``: what the last attempt was read from. ``missing``:
-    headers that are not there, and where each is asked for. ``trap``: the body of a function for both sides that needs
-    host code; ``instance``: the declaration that makes an instance of a template.
+    ``names``: of functions and variables. ``computed``: constants that only code can set. ``cast``: variables whose
+    value is cast, which g++ 14 calls no constant. ``constructors``: classes of shared variables whose constructor
+    is code. ``headers``: whether the headers of the system are needed; ``without``: whether some were left out.
+    ``asked``: instances of templates that host code launches; ``refused``: those that the compiler refuses.
+    ``broken``: where functions begin that kernels do without, since the compiler refuses them; ``complaint``: what
+    it said of the first of them; ``unit``: what the last attempt was read from. ``missing``: headers that are not
+    there, and where each is asked for. ``trap``: the body of a function for both sides that needs host code;
+    ``instance``: the declaration that makes an instance of a template.
     """
 
     names: set[str] = field(default_factory=set)
     computed: set[str] = field(default_factory=set)
+    cast: set[str] = field(default_factory=set)
     constructors: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     headers: bool = False
@@ -61,18 +67,21 @@ class Host:
     complaint: str = ""
     unit: Unit | None = None
     missing: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
     trap: str = '{ softcuda_trap("a call of a function that needs host code"); }'
     instance: str = "__attribute__((used)) static const auto softcuda_instance{number} = &{instance};"
 
     def learn(self, errors: str) -> bool:
         """Take note of what the compiler complains of. Returns whether the next attempt can differ from the last."""
-        computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors))
+        cast = set(CAST.findall(errors))
+        computed = set(re.findall(r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)", errors)) - cast
         constructors = set(re.findall(r"non-[‘']constexpr[’'] function [‘'](?:\w+::)*?(\w+)(?:<.*>)?::\1\(", errors))
         # Those whose very words g++ refuses, and not those within which it finds an error.
         numbers = map(int, re.findall(rf"^{INSTANCE}(\d+)[:(].*: error:", errors, re.MULTILINE))
         refused = {self.asked[number] for number in numbers}
-        if computed - self.computed or constructors - self.constructors:
+        if computed - self.computed or constructors - self.constructors or cast - self.cast:
             self.computed |= computed
+            self.cast |= cast
             self.constructors |= constructors
         elif self.without and not self.headers:
             self.headers = True
@@ -112,7 +121,7 @@ def without_host_code(unit: Unit, host: Host) -> list[Edit]:
     host.headers |= any("std" in words(unit, each, division.inner) for each in chosen if each.kind != "using")
     left_out = [] if host.headers else [(first, last, "") for first, last, softcudas, _ in unit.others if not softcudas]
     host.without = bool(left_out)
-    edits = [edit for each in chosen if each.kind == "variable" for edit in constant_initialisers(each)]
+    edits = [edit for each in chosen if each.kind == "variable" for edit in constant_initialisers(each, host.cast)]
     return [*division.edits, *edits, *renamed(unit, chosen), *left_out]
 
 
@@ -185,14 +194,13 @@ def taken_over(unit: Unit) -> set[str]:
 def refuse_unsupported(division: Division) -> None:
     """Raise NotHere if a name that is left is not supported, unless the source declares it itself."""
     unit, own = division.unit, {each.names[0][-1] for each in division.chosen if each.kind == "function"}
-    gone = Gone(division.inner)
     errors = [
         f"{unit.place_of(place)}: error: {messages.not_supported(name)}"
         for each in division.chosen
         for place, before, word in qualified_words(unit, each)
         if (name := messages.unsupported_name(before, word))
         and before[-1:] not in ([".", "->"])
-        and place not in gone
+        and not any(first <= place < last for first, last, _ in division.inner)
         and name not in own
         # only instances can be wrong
         and not (name in messages.WITHOUT_MASK and each.words[0] == "template")
@@ -301,17 +309,6 @@ def words(unit: Unit, each: Declaration, gone: list[Edit]) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", edited(unit.text[each.first : each.last], shifted)))
 
 
-class Gone:
-    """The places that edits replace."""
-
-    def __init__(self, edits: list[Edit]) -> None:
-        self.edits = sorted(edits)
-
-    def __contains__(self, place: int) -> bool:
-        index = bisect.bisect_right(self.edits, (place, len(self.edits) and self.edits[-1][1] + 1, "")) - 1
-        return any(first <= place < last for first, last, _ in self.edits[: index + 1])
-
-
 def members(unit: Unit, declaration: Declaration, marked: set[str], host: Host) -> list[Edit]:
     """Return the edits that remove bodies of host functions of a class, and functions that no type depends on.
 
@@ -367,9 +364,12 @@ def initialisers(unit: Unit, each: Declaration) -> int:
     return colon.start() if colon else each.body
 
 
-def constant_initialisers(each: Declaration) -> list[Edit]:
+def constant_initialisers(each: Declaration, cast: set[str]) -> list[Edit]:
     """Have the compiler refuse a variable that would need code to be run first, as CUDA does."""
-    if each.has(*COMPUTED, "__constinit", "__shared__", "extern", "texture"):
+    if (
+        each.has(*COMPUTED, "__constinit", "__shared__", "extern", "texture")
+        or {name[-1] for name in each.names} & cast
+    ):
         return []
     before = each.words[: each.words.index("=")] if "=" in each.words else each.words
     if ("(", "*") in itertools.pairwise(before):  # a pointer to a function, where g++ 12 takes no such word

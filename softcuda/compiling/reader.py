@@ -23,21 +23,26 @@ from pathlib import Path
 
 from brackets import BRACKETS, STRING, SYSTEM, end_of, opening
 from messages import BadKernel
-from precompiled import Precompiled, precompiled
+from precompiled import Precompiled, beginning, precompiled
 
 MARKS = "global|device|constant|shared|managed|host"  # nvcc's macros make __attribute__((global)) of __global__
 MARK = re.compile(rf"\b__(?P<word>{MARKS})__\b|\b__attribute__\(\((?P<attribute>{MARKS})\)\)")
 MARKER = re.compile(r'^[ \t]*# (?P<line>\d+) "(?P<file>(?:\\.|[^"])*)"(?P<flags>[ \d]*)$', re.MULTILINE)
 FLAGS = re.compile(r'^([ \t]*# \d+ "(?:\\.|[^"])*")[ \d]+$', re.MULTILINE)
 SPACE = re.compile(r"(?:\s|;|^[ \t]*#[^\n]*|\b(?:public|private|protected)\s*:)*", re.MULTILINE)
+BLANK = re.compile(r"(?:\s|^[ \t]*#[^\n]*)*", re.MULTILINE)
 TOKEN = re.compile(rf"^[ \t]*#[^\n]*|{STRING}|[A-Za-z_]\w*|::|->|[^\s\w]", re.MULTILINE)
 END = re.compile(r"(?:\s|^[ \t]*#[^\n]*)*;", re.MULTILINE)
 ATTRIBUTES = {word: f"__attribute__(({word}))" for word in MARKS.split("|") if word != "managed"}
+# No CUDA that is installed: what Clang has read without one it would not take with one.
 ARGUMENTS = ["-x", "cuda", "--cuda-host-only", "-std=c++17", "-nocudainc", "-nocudalib", "-nostdinc", "-ferror-limit=0",
+             "--cuda-path=/nowhere",
              "-Wno-everything", "-Wdeprecated-declarations", "-ftemplate-backtrace-limit=0", "-fno-spell-checking",
              "-Xclang", "-target-sdk-version=12.3", "-D__managed__=__attribute__((device))",
              *(f"-D__{word}__={attribute}" for word, attribute in ATTRIBUTES.items()),
-             "-D__launch_bounds__(...)=", "-D__maxnreg__(...)=", "-D__block_size__(...)="]  # fmt: skip
+             "-D__launch_bounds__(...)=", "-D__maxnreg__(...)=", "-D__block_size__(...)=",
+             "-D__remove_reference(...)=__remove_reference_t(__VA_ARGS__)",
+             "-D__reference_converts_from_temporary(...)=false"]  # fmt: skip
 SEEN = "softcuda_seen"
 NAME, HEADERS = "kernel.cu", "headers.cu"  # what Clang reads
 FOR_SERIALIZATION = 0x10  # CXTranslationUnit_ForSerialization, which the bindings lack
@@ -59,12 +64,21 @@ PRELUDE = (
 )
 PROBE = f" struct {SEEN}_here {{ }}; {SEEN}<{SEEN}_here>(); "
 FORCED = ("\n#pragma clang force_cuda_host_device begin\n", "\n#pragma clang force_cuda_host_device end\n")
-# A builtin of g++'s that Clang has under another name.
-PACK = ("integer_sequence<_Tp, __integer_pack(_Num)...>", "__make_integer_seq<integer_sequence,_Tp,_Num> ")
+# What is built into g++, and Clang has under another name or not at all: types and traits from g++ 13 on.
+TYPES = """
+typedef float _Float32; typedef double _Float64; typedef double _Float32x; typedef long double _Float64x;
+#ifdef __SIZEOF_FLOAT128__
+typedef __float128 _Float128;
+#else
+typedef long double _Float128;
+#endif
+"""
+PACK = re.compile(r"integer_sequence<_Tp, __integer_pack\((?:_Num|_Tp\(_Num\))\)\.\.\.>")
 LOOSE = re.compile(r"(<<)\s+(<)|(>>)\s+(>)")  # nvcc takes these for <<< and >>>
 LAUNCH = re.compile(r"(?P<name>(?:(?:\w+\s*)?::\s*)*[A-Za-z_]\w*)\s*$")
 LOOSE_LAUNCH = re.compile(r"<<\s*<")
 LAUNCHED = re.compile(r">\s*<<\s*<")  # with arguments of a template
+WORTH_KEEPING = 2**20  # characters, from which on what Clang has read of a beginning is kept
 ATTEMPTS = 4  # to read a text, each with more stand-ins for unknown types
 QUALIFIED = re.compile(r"\w+(?:::\w+)*")
 UNKNOWN = re.compile(
@@ -137,6 +151,7 @@ class Unit:
         """Read a text. ``known``: headers that Clang has read before, of which nothing has to be read again."""
         self.text, self.begin, self.end = text, begin, end
         self.markers, self.others = regions(text, begin, end, foreign)
+        known = known or self._beginning()
         self._kernels = list(self._bodies())
         self._launches = list(self._launched())
         self._members: dict[Declaration, list[Declaration]] = {}
@@ -152,6 +167,18 @@ class Unit:
             self.declared = self.within(self._unit.cursor, begin, end)
         self.instances = self._instances()
 
+    def _beginning(self) -> Precompiled | None:
+        """Return what Clang has read of the text up to the user's first line; None where that is not worth it."""
+        length = self.begin
+        for first, last, *_ in self.others:
+            if not BLANK.fullmatch(self.text, length, first):
+                break
+            length = last
+        if length < WORTH_KEEPING:
+            return None
+        path = beginning(self.text[:length], headers_read, ARGUMENTS, bindings().__file__)
+        return Precompiled(path=path, length=length) if path else None
+
     def _read(self, known: Precompiled | None) -> None:
         """Let Clang read the text, again where stand-ins for types that it does not know make more of it."""
         stand_ins: list[str] = []
@@ -165,11 +192,13 @@ class Unit:
     def _changes(self, known: Precompiled | None, stand_ins: str) -> Iterator[tuple[int, int, str]]:
         """Yield what Clang reads in place of parts of the text: of places without length, beside it."""
         if known:
-            yield 0, self.begin - 1, stand_ins.join(FORCED)
+            begin = known.length or self.begin - 1
+            yield 0, begin, stand_ins.join(FORCED)
         else:
-            yield 0, 0, FORCED[0]
+            begin = 0
+            yield 0, 0, TYPES + FORCED[0]
             yield self.begin - 1, self.begin - 1, PRELUDE + stand_ins + FORCED[1]
-        others = [each for each in self.others if not (known and each[3] in known.files)]
+        others = [each for each in self.others if each[0] >= begin and not (known and each[3] in known.files)]
         yield from ((first, last, "\n") for first, last, _, file in self.others if known and file in known.files)
         for first, last in joined(others):
             place = self.text.index("\n", first)
@@ -191,7 +220,7 @@ class Unit:
             position = last
         self._starts.append(length)
         self._origins.append((position, len(self.text)))
-        text = "".join([*out, self.text[position:]]).replace(*PACK)
+        text = with_packs("".join([*out, self.text[position:]]))
         text = LOOSE.sub(lambda match: "".join(filter(None, match.groups())).ljust(len(match[0])), text)
         # Where headers are left out, files that are left have not been entered.
         return FLAGS.sub(lambda match: match[1].ljust(len(match[0])), text) if known else text
@@ -525,8 +554,13 @@ def headers_read(text: str):
     cindex = bindings()
     kind = cindex.TranslationUnit
     options = kind.PARSE_INCOMPLETE | FOR_SERIALIZATION | kind.PARSE_SKIP_FUNCTION_BODIES
-    whole = encoded(f"{FORCED[0]}{text}{PRELUDE}{FORCED[1]}".replace(*PACK))
+    whole = encoded(with_packs(f"{TYPES}{FORCED[0]}{text}{PRELUDE}{FORCED[1]}"))
     return cindex.Index.create().parse(HEADERS, args=ARGUMENTS, unsaved_files=[(HEADERS, whole)], options=options)
+
+
+def with_packs(text: str) -> str:
+    """Return the text with Clang's builtin for sequences of integers in place of g++'s, every place as before."""
+    return PACK.sub(lambda match: "__make_integer_seq<integer_sequence,_Tp,_Num>".ljust(len(match[0])), text)
 
 
 def encoded(text: str) -> str:

@@ -18,11 +18,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 # The first form in which all calls are inlined. Loops are not unrolled yet, and addresses not yet simplified.
-FLAG = "-fdump-tree-ccp2-lineno"
+FLAG = "-fdump-tree-objsz1-lineno"
 MOST = 200  # statements of a slice, the nearest: a function of thousands would take minutes
 
-LOCATION = re.compile(r"\[([^\[\]\n]+):(\d+):\d+\] ")
-DEBUG = re.compile(r"\[([^\[\]\n]+):(\d+):\d+\] # DEBUG ([A-Za-z_]\w*) => ")
+LOCATION = re.compile(r"\[([^\[\]\n]+):(\d+):\d+(?: discrim \d+)?\] ")
+DEBUG = re.compile(r"\[([^\[\]\n]+):(\d+):\d+(?: discrim \d+)?\] # DEBUG ([A-Za-z_]\w*) => ")
 VALUE = re.compile(r"(?<![\w.])((?:[A-Za-z$][\w$.]*)?_\d+)(\(D\))?(?!\w)")
 NAMED_VALUE = re.compile(r"([A-Za-z$][\w$]*)_\d+")
 LOCAL = re.compile(r"  (?!static )\S.*?[ *&]([A-Za-z_]\w*(?:\.\d+)?)(?:\[\d+\])*;")

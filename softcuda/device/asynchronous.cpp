@@ -304,6 +304,9 @@ EXPORT void softcuda_copy_async(void* to, const void* from, size_t size, size_t 
                 + "multiple of that");
     copy_now = {uintptr_t(to), unsigned(size)};
     check_access(uintptr_t(to), unsigned(size), true, HERE);
+    // An array of the device may lie where it is written to, too.
+    if (is_checked() && !entry_of(uintptr_t(to)))
+        out_of_bounds(uintptr_t(to), unsigned(size), true, HERE, "outside of the block's shared memory", false);
     copy_now = {};
     std::memset(to, 0xff, size);
     const Copy copy {static_cast<char*>(to), static_cast<const char*>(from), unsigned(size), unsigned(size - zeros), HERE,

@@ -248,12 +248,16 @@ unsigned long votes(const Meeting& meeting, unsigned lane)
     }
 }
 
-// What a lane reads from one that its mask does not name is undefined. Most code drops it; where it is used, it shows.
+// What a lane reads from one that its mask does not name, or that has ended, is undefined. Most code drops it; where it
+// is used, it shows.
 unsigned long from_outside(const Meeting& meeting, unsigned from)
 {
-    const bool exists = running.thread / warp_size * warp_size + from < turns.count;
+    const unsigned thread = running.thread / warp_size * warp_size + from;
+    const std::string whose = thread >= turns.count     ? "the block does not have"
+        : meeting.named >> from & 1u ? how_it_ended(thread)
+                                     : "the mask does not name";
     add_note(Note::cause, "shuffles  " + where(meeting.site) + ": " + who(running.thread) + " reads from lane " + std::to_string(from)
-            + ", which " + (exists ? "the mask does not name" : "the block does not have") + ": that value is undefined");
+            + ", which " + whose + ": that value is undefined");
     has_undefined_lanes = true;
     return 0xfffefefefffefefe; // a NaN, and no index
 }
@@ -272,11 +276,12 @@ unsigned long answer(const Meeting& meeting, unsigned lane, int source, int widt
     }
     if (~meeting.mask & meeting.named & 1u << from) {
         const unsigned thread = running.thread - lane + unsigned(from);
-        fault(launch_failed,
-            "barrier error " + in_kernel() + "\n  " + where(meeting.site) + ": " + who(running.thread)
-                + " calls a warp function that reads from lane " + std::to_string(from) + ", which " + how_it_ended(thread));
+        const std::string finding = "barrier error " + in_kernel() + "\n  " + where(meeting.site) + ": " + who(running.thread)
+            + " calls a warp function that reads from lane " + std::to_string(from) + ", which " + how_it_ended(thread);
+        if (!is_accepted(finding))
+            fault(launch_failed, finding);
     }
-    return meeting.named >> from & 1u || !checker_is_active() ? meeting.values[from] : from_outside(meeting, unsigned(from));
+    return meeting.mask >> from & 1u || !checker_is_active() ? meeting.values[from] : from_outside(meeting, unsigned(from));
 }
 
 unsigned ended_lanes(unsigned warp)

@@ -90,11 +90,12 @@ Allocation& allocation_number(size_t index);
 struct Module {
     const Image* image = nullptr;
     void* handle = nullptr;
-    int file = -1; // the shared object, for addr2line
+    int file = -1; // the shared object, for addr2line and nm
     uintptr_t image_first = 0, image_last = 0, text_first = 0, text_last = 0; // where it is loaded
     const void* context = nullptr;
     std::vector<std::unique_ptr<struct Function>> functions;
     mutable std::map<uintptr_t, std::vector<std::string>> lines; // that addr2line was asked for
+    mutable std::map<std::string, std::string> declared; // places of variables, that nm was asked for
 };
 struct Function {
     const Module* module = nullptr;
@@ -244,6 +245,7 @@ std::string plain_name(const std::string& assembler_name); // of a function, wit
 std::string name_allocation(const Allocation& allocation); // "a (argument 1), 4,096 bytes"
 std::string name_allocation(const Allocation& allocation, const Launch& launch);
 std::string name_symbol(const char* assembler_name);
+std::string describe_symbol(const Symbol& symbol); // "a_tile, 1,024 bytes (declared at kernels/matmul/tiled.cu:11)"
 std::string count_bytes(size_t bytes);        // "4,096 bytes"
 std::string name_of_place(uintptr_t address); // "flags (argument 1), 64 bytes at byte 4"
 

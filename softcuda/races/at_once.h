@@ -110,4 +110,17 @@ template <class IsTested> ALWAYS_INLINE bool write_at_once(Cell& cell, uint32_t 
     return true;
 }
 
+// Whether it touches bytes of a variable that the launch has touched likewise: then nothing of it is new.
+template <unsigned size, bool write> ALWAYS_INLINE bool variable_at_once(uintptr_t address)
+{
+    const NearVariable& near = checker.variable;
+    const size_t offset = address - near.first;
+    if (offset >= near.size || near.size - offset < size || address % size)
+        return false;
+    bool all = true;
+    for (unsigned i = 0; i < size; ++i)
+        all &= (near.marks[offset + i] & (write ? wrote_plainly : read_plainly)) != 0;
+    return all;
+}
+
 } // namespace softcuda

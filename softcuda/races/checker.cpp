@@ -276,7 +276,7 @@ template <unsigned size, bool write> __attribute__((noinline)) void far_access(u
     if (__builtin_expect(watching, 0))
         return watched_plain(address, size, write, pc);
     const bool is_global = size >= 4 && address - arena.first < arena.size;
-    if (!is_global || !global_at_once<size, write>(address, pc, uint32_t(pc - checker.text)))
+    if (is_global ? !global_at_once<size, write>(address, pc, uint32_t(pc - checker.text)) : !variable_at_once<size, write>(address))
         access_afresh(address, size, write, Kind::plain, pc);
 }
 

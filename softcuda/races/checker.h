@@ -80,8 +80,17 @@ struct Near {
     const uint8_t* written;
 };
 
+// The variable of a module that was touched last, and for each of its bytes how the launch has touched it.
+struct NearVariable {
+    uintptr_t first = 0;
+    size_t size = 0;
+    const uint8_t* marks = nullptr;
+};
+constexpr uint8_t read_plainly = 1, wrote_plainly = 4; // of these marks
+
 struct Checker {
     Near near[2] {};
+    NearVariable variable;
     bool active = false;
     uintptr_t text = 0;
     SharedRegion fixed, dynamic;

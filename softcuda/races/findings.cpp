@@ -115,8 +115,7 @@ void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bo
     if (!nearest)
         return out_of_bounds(address, size, write, pc, "in dynamic shared memory, of which the launch asks for 0 bytes", true);
     out_of_bounds(address, size, write, pc,
-        relation(address, size, uintptr_t(nearest->address), nearest->size) + "shared " + name_symbol(nearest->name)
-            + ", " + count_bytes(nearest->size), true);
+        relation(address, size, uintptr_t(nearest->address), nearest->size) + "shared " + describe_symbol(*nearest), true);
 }
 
 namespace {
@@ -231,8 +230,7 @@ void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool 
 {
     const char* kind = nearest.kind == SymbolKind::constant ? "constant " : "device variable ";
     out_of_bounds(address, size, write, pc,
-        relation(address, size, uintptr_t(nearest.address), nearest.size) + kind + name_symbol(nearest.name) + ", "
-            + count_bytes(nearest.size), true);
+        relation(address, size, uintptr_t(nearest.address), nearest.size) + kind + describe_symbol(nearest), true);
 }
 
 void write_to_constant(const Symbol& symbol, unsigned size, uintptr_t pc)

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t most_pieces = size_t(1) << 17; // of one launch; what is beyond them is forgotten
 constexpr size_t most_noted = size_t(1) << 26; // bytes of a variable, or an allocation of the host: a mark for each
-constexpr uint8_t read_plainly = 1, read_strongly = 2, wrote_plainly = 4, wrote_strongly = 8;
+constexpr uint8_t read_strongly = 2, wrote_strongly = 8; // as read_plainly and wrote_plainly
 
 struct Elsewhere { // a variable, or an allocation of the host
     std::vector<uint8_t> marks; // of each byte
@@ -22,6 +22,12 @@ struct Footprints {
     std::map<uintptr_t, Elsewhere> elsewhere; // by the first address
 };
 Footprints& footprints = *new Footprints;
+
+void forget_elsewhere()
+{
+    footprints.elsewhere.clear();
+    checker.variable = {};
+}
 
 void add(uintptr_t address, size_t size, bool write, bool is_strong, uint32_t site)
 {
@@ -141,7 +147,7 @@ void add_site(Touch& touch, uint32_t site)
 void footprint_begin_launch()
 {
     footprints.now = {};
-    footprints.elsewhere.clear();
+    forget_elsewhere();
 }
 
 void add_to_footprint()
@@ -154,7 +160,7 @@ void add_to_footprint()
         add_page(page);
     for (const auto& [first, region] : footprints.elsewhere)
         add_elsewhere(first, region);
-    footprints.elsewhere.clear();
+    forget_elsewhere();
 }
 
 Footprint& footprint_of_launch() { return footprints.now; }
@@ -167,6 +173,8 @@ void touched_elsewhere(const Region& region, bool of_host, const Access& access)
         return;
     Elsewhere& noted = footprints.elsewhere[region.first];
     noted.marks.resize(region.size);
+    if (!of_host)
+        checker.variable = {region.first, region.size, noted.marks.data()};
     const bool is_strong = access.kind != Kind::plain;
     const uint8_t mark = access.write ? (is_strong ? wrote_strongly : wrote_plainly) : is_strong ? read_strongly : read_plainly;
     for (unsigned i = 0; i < access.size; ++i)

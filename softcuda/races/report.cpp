@@ -44,35 +44,45 @@ FILE* output_of(const char* const* command, pid_t& process)
     return failed ? nullptr : fdopen(ends[0], "r");
 }
 
-// "file:line" of an instruction and of the inlined calls that led there, the innermost first and the kernel's own only,
-// by binutils' addr2line.
-std::vector<std::string> ask_addr2line(int file, uintptr_t offset)
+// The lines that a program of binutils prints of an image, whose path stands at `image` in its command.
+std::vector<std::string> printed_of(int file, std::vector<const char*> command, size_t image)
 {
-    char image[64], address[32];
-    snprintf(image, sizeof image, "/proc/%d/fd/%d", int(getpid()), file);
-    snprintf(address, sizeof address, "0x%lx", (unsigned long)offset);
-    const char* const command[] = {"addr2line", "-i", "-e", image, address, nullptr};
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", int(getpid()), file);
+    command[image] = path;
+    command.push_back(nullptr);
     pid_t process;
-    FILE* pipe = output_of(command, process);
-    std::vector<std::string> found;
+    FILE* pipe = output_of(command.data(), process);
+    std::vector<std::string> lines;
     if (!pipe)
-        return found;
+        return lines;
     char line[4096];
-    while (fgets(line, sizeof line, pipe)) {
-        std::string text = line;
-        text = text.substr(0, text.find('\n'));
-        if (text.size() && text.back() == ')') // and not in between, because paths may have blanks
-            text = text.substr(0, text.rfind(" (discriminator "));
-        const size_t colon = text.rfind(':');
-        if (colon == std::string::npos || text[0] == '?')
-            continue;
-        while (text.compare(0, 2, "./") == 0)
-            text = text.substr(2);
-        if (!is_header_of_ours(file_of(text)) && (found.empty() || found.back() != text))
-            found.push_back(text);
-    }
+    while (fgets(line, sizeof line, pipe))
+        lines.emplace_back(line, strcspn(line, "\n"));
     fclose(pipe);
     waitpid(process, nullptr, 0);
+    return lines;
+}
+
+// "file:line" as findings show it; "" where it is none of the kernel's own.
+std::string own_place(std::string text)
+{
+    if (text.size() && text.back() == ')') // and not in between, because paths may have blanks
+        text = text.substr(0, text.rfind(" (discriminator "));
+    while (text.compare(0, 2, "./") == 0)
+        text = text.substr(2);
+    return text.rfind(':') == std::string::npos || text[0] == '?' || is_header_of_ours(file_of(text)) ? "" : text;
+}
+
+// "file:line" of an instruction and of the inlined calls that led there, the innermost first and the kernel's own only.
+std::vector<std::string> ask_addr2line(int file, uintptr_t offset)
+{
+    char address[32];
+    snprintf(address, sizeof address, "0x%lx", (unsigned long)offset);
+    std::vector<std::string> found;
+    for (const std::string& line : printed_of(file, {"addr2line", "-i", "-e", nullptr, address}, 3))
+        if (const std::string place = own_place(line); !place.empty() && (found.empty() || found.back() != place))
+            found.push_back(place);
     return found;
 }
 
@@ -216,6 +226,19 @@ std::string name_symbol(const char* assembler_name)
     // "matmul_tiled::a_tile", "kernel<float>(float*)::tile": the variable alone.
     const size_t colons = text.rfind("::");
     return colons == std::string::npos ? text : text.substr(colons + 2);
+}
+
+std::string describe_symbol(const Symbol& symbol)
+{
+    const Module& module = *running.launch->function->module;
+    const auto [place, is_new] = module.declared.try_emplace(symbol.name);
+    const std::string ending = std::string(" ") + symbol.name + "\t";
+    if (is_new)
+        for (const std::string& line : printed_of(module.file, {"nm", "-l", nullptr}, 2))
+            if (const size_t at = line.find(ending); at != std::string::npos)
+                place->second = own_place(line.substr(at + ending.size()));
+    return name_symbol(symbol.name) + ", " + count_bytes(symbol.size)
+        + (place->second.empty() ? "" : " (declared at " + place->second + ")");
 }
 
 } // namespace softcuda

@@ -67,6 +67,14 @@ extern "C" __global__ void restrict_of_lanes(int* __restrict__ data)
 }
 
 KERNEL(equal_values) { data[0] = data[threadIdx.x + 1]; }
+KERNEL(around_a_barrier)
+{
+    if (threadIdx.x < 16)
+        __syncthreads();
+    if (!data[0])
+        return;
+    data[threadIdx.x] = 1;
+}
 KERNEL(integer_of_nothing)
 {
     int level;

@@ -50,6 +50,12 @@ def _function(image: Path, entry: str) -> Any:
     return _driver().module_from_buffer(image.read_bytes()).get_function(entry)
 
 
+def fault_of_context() -> str:
+    """What a launch in the worker's first context has left there, which all later calls in it would say."""
+    said = _said(_driver().Context.synchronize)
+    return "" if said == "no error" else said
+
+
 def load_bytes(image: bytes) -> str:
     return _said(_driver().module_from_buffer, image)
 

@@ -21,11 +21,15 @@ ORDERS = (None, 1, 2)  # of threads and blocks: the first is in the order of the
 
 @dataclass(frozen=True)
 class Device:
-    """A process of the software device, and a folder for texts. ``checked``: whether every access is checked."""
+    """A process of the software device, and a folder for texts.
+
+    ``checked``: whether every access is checked. ``flags``: that nvcc is given besides its own.
+    """
 
     worker: Worker
     folder: Path
     checked: bool = True
+    flags: tuple[str, ...] = ()
 
     @property
     def unchecked(self) -> Device:
@@ -34,7 +38,8 @@ class Device:
     @property
     def target(self) -> Target:
         info = self.worker.call(describe_device)
-        return info.target if self.checked else info.timing_target
+        target = info.target if self.checked else info.timing_target
+        return replace(target, flags=target.flags + self.flags)
 
     def image(self, source: Path | str, macros: Mapping[str, object] | None = None, **beside: str) -> Image:
         """Compile a file, or a text as kernel.cu, ``beside`` which are headers. Raises CompileError."""

@@ -40,6 +40,7 @@ extern "C" __global__ void row_past_the_last(int* data)
 
 struct Pair {
     int first[2], second[4];
+    __device__ int at(int i) const { return first[i]; }
 };
 
 template <int size> __device__ int sum_of(const int (&values)[size], int count)
@@ -64,5 +65,5 @@ extern "C" __global__ void inside_the_whole(int* data)
     Pair pair {};
     pair.first[data[0]] = i;
     const int* end = &own[1][8];
-    data[32 + threadIdx.x] = tile[0][32 + i] + own[1][3] + pair.first[2] + sum_of(own[0], 4) + end[-1];
+    data[32 + threadIdx.x] = tile[0][32 + i] + own[1][3] + pair.first[2] + pair.at(2 + data[1]) + sum_of(own[0], 4) + end[-1];
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import softcuda
@@ -95,6 +96,29 @@ extern "C" __global__ void twice(int* x)
     left, accepted = said(checked, read, kernel=text)
     assert left == ""
     assert accepted == [read]
+
+
+ENDED = """
+extern "C" __global__ void twice(int* x)
+{
+    if (threadIdx.x % 32 >= 12)
+        return;
+    int sum = 1;
+    sum += __shfl_down_sync(0xffffffffu, sum, 4, 8);
+    x[threadIdx.x] = sum;
+}
+"""
+
+
+def test_what_a_lane_gets_of_one_that_has_ended_is_undefined_where_it_is_accepted(checked: Device) -> None:
+    read = "barrier error\ttwice\tkernel.cu:7"
+    assert "kernel.cu:7" in said(checked, kernel=ENDED)[0]
+    assert said(checked, read, kernel=ENDED) == ("", [read])
+    (left,) = checked.left(checked.image(ENDED), "twice", 48, 32, orders=(None,))
+    assert isinstance(left, bytes)
+    values = np.frombuffer(left, np.int32)
+    assert values[:4].tolist() == [2, 2, 2, 2]
+    assert values[8:].tolist() == [1 - 0x10102] * 4  # lanes 12 to 15 have ended
 
 
 def test_a_launch_that_a_finding_ends_fails_though_it_is_accepted(checked: Device) -> None:

@@ -18,6 +18,7 @@ NOT_SEEN = {
     "far_halves": (FAR, 32, 1),
     "far_word_that_an_earlier_block_read": (FAR, 32, 2),
     "ordered_by_a_vote": (256, 32, 1),
+    "around_a_barrier": (256, 32, 1),
     "plain_write_behind_an_atomic": (256, 64, 1),
     "device_variable": (256, 32, 1),
     "restrict_of_one_thread": (256, 32, 1),
@@ -40,12 +41,14 @@ LINES = {
     "`cudaMemcpy` of ordinary memory": "test_streams:test_what_is_not_seen_between_streams",
     "Votes, shuffles, matches": "ordered_by_a_vote",
     "A lane that ends": "test_ended_lanes:test_lanes_that_have_ended_are_waited_for_by_nobody",
+    "A thread that goes around": "around_a_barrier",
     "A cell remembers one write": "plain_write_behind_an_atomic",
     "Copies that arrive at an mbarrier": "copy_not_waited_for",
     "What is ordered by an mbarrier": "word_of_too_many",
     "What a block takes from another": "test_hidden:test_what_looks_like_it_and_is_right_is_not_accused",
     "Of words of `__device__` variables": "device_variable",
     "Of `__restrict__`": "restrict_of_one_thread restrict_of_lanes",
+    "In a file of more than 30,000 lines": "test_comparisons_of_a_large_file_are_not_looked_for",
     "Unsigned numbers": "wraps_unsigned",
     "A remark in place of a finding": "equal_values integer_of_nothing",
     "A variable that nothing set": "test_hidden:test_a_result_made_of_a_variable_that_nothing_set_names_it",
@@ -56,7 +59,7 @@ LINES = {
     "Code that takes a warp": "test_lockstep:test_lanes_that_hand_on_by_volatile_alone_are_accused_and_told_of_volta",
     "Of a thread's own arrays": "behind_a_pointer end_of_a_row",
     "A texture's cache": "test_textures:test_linear_memory_is_fetched_by_index_and_zero_outside",
-    "It is made for g++ 12": "test_other_compilers:test_a_kernel_compiles_where_gxx_fortifies_by_itself",
+    "It takes g++ 12, 13 and 14": "test_other_compilers:test_a_kernel_compiles_where_gxx_fortifies_by_itself",
     "Sums of a product": "test_products:test_a_product_of_the_tensor_cores",
     "Sums of products": "test_arithmetic:test_contraction_and_denormals_are_as_nvcc_is_told",
     "`__expf` and its like": "test_arithmetic:test_all_results_are_those_of_the_table",
@@ -90,6 +93,25 @@ def test_a_conversion_of_a_constant_is_folded(checked: Device) -> None:
     (left,) = checked.left(image, "k", 256, 1, orders=(None,))
     assert isinstance(left, bytes)
     assert np.frombuffer(left, np.int32)[:2].tolist() == [255, 300 % 256]
+
+
+COMPARISON = """#define SIX(s) s s s s s s
+extern "C" __global__ void comparison(float* data)
+{
+    float largest;
+    for (int i = 0; i < 8; ++i)
+        if (data[i] > largest) largest = data[i];
+    data[8 + threadIdx.x] = largest;
+}
+"""
+LARGE = "__global__ void large(unsigned* x) { SIX(SIX(SIX(SIX(x[x[0]] ^= x[1] + 7;)))) }\n"
+
+
+@pytest.mark.slow
+def test_comparisons_of_a_large_file_are_not_looked_for(checked: Device) -> None:
+    said = [checked.said(checked.image(text), "comparison", 256) for text in (COMPARISON, COMPARISON + LARGE)]
+    assert "unset variable in comparison" in said[0]
+    assert said[1] == ""
 
 
 def test_every_line_of_the_readme_has_a_test_that_shows_it() -> None:

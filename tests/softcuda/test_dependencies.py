@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -473,6 +474,7 @@ def test_the_files_of_a_build_are_none_of_the_softcuda_that_compiled_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))  # has libclang
     other = tmp_path / "other" / "softcuda"  # such as that of another checkout, which the environment names
     shutil.copytree(compiler.ENGINE / "softcuda", other, ignore=shutil.ignore_patterns("__pycache__"))
     project = Project(tmp_path, Target("sm_90", str(other / "compiling" / "nvcc")))

@@ -185,6 +185,7 @@ def test_copies_that_nobody_waited_for_end_with_their_block(checked: Device) -> 
         ("__pipeline_memcpy_async(tile, out + 4, 12);", "of 12 bytes, 0 of them zero; it takes 4, 8 or 16"),
         (f"__pipeline_memcpy_async(tile + threadIdx.x, out + 1 + threadIdx.x, 4); {DONE}", "out of bounds"),
         (f"__pipeline_memcpy_async(tile + 33 + threadIdx.x, out + threadIdx.x, 4); {DONE}", "out of bounds"),
+        (f"__pipeline_memcpy_async(out, out + threadIdx.x, 4); {DONE}", "outside of the block's shared memory"),
     ],
 )
 def test_faults_of_asynchronous_copies_are_found(checked: Device, body: str, said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.project import ROOT
 from tests.softcuda import calls
 from tests.softcuda.device import Device
-from warpwatch.devices.worker import Worker, gpu
+from warpwatch.devices.worker import gpu
 
 SOURCE = ROOT / "tests/softcuda/hidden.cu"
 SCOPE = r"race between blocks .*an operation of a block's scope \(_block, thread_scope_block\) is not atomic to others"
@@ -79,9 +80,9 @@ def test_what_looks_like_it_and_is_right_is_not_accused(checked: Device) -> None
     assert accused == {}
 
 
-def remarks_of(image: object, entry: str) -> tuple[str, ...]:
+def remarks_of(image: Path, entry: str) -> tuple[str, ...]:
     gpu().remarks_on_launches()
-    calls.run_or_say(image, entry, (32, 1, 1), (1 if IN_ONE_BLOCK.match(entry) else 4, 1), 256, 0)
+    calls.run_on_bytes(image, entry, (32, 1, 1), (1 if IN_ONE_BLOCK.match(entry) else 4, 1), 256, 0)
     return gpu().remarks_on_launches()
 
 
@@ -95,8 +96,8 @@ def remarks_of(image: object, entry: str) -> tuple[str, ...]:
         ("neighbour", ""),
     ],
 )
-def test_a_race_that_harms_nothing_is_a_remark(checked: Device, software: Worker, entry: str, why: str) -> None:
-    remarks = software.call(remarks_of, checked.image(SOURCE).path, entry)
+def test_a_race_that_harms_nothing_is_a_remark(checked: Device, entry: str, why: str) -> None:
+    remarks = checked.once(remarks_of, checked.image(SOURCE), entry)
     assert all(
         re.fullmatch(rf"a (race|read) in {entry} (of|at) .*hidden\.cu:\d+ .*is taken for harmless: {why}", each)
         for each in remarks
@@ -136,17 +137,17 @@ extern "C" __global__ void sum_of_nothing(float* data)
 """
 
 
-def causes_of(image: object, entry: str, threads: int = 1) -> tuple[str, ...]:
+def causes_of(image: Path, entry: str, threads: int = 1) -> tuple[str, ...]:
     gpu().likely_causes()
-    calls.run_or_say(image, entry, (threads, 1, 1), (1, 1), 256, 256)
+    calls.run_on_bytes(image, entry, (threads, 1, 1), (1, 1), 256, 256)
     return gpu().likely_causes()
 
 
-def test_what_is_rarely_meant_is_told_where_a_result_is_wrong(checked: Device, software: Worker) -> None:
+def test_what_is_rarely_meant_is_told_where_a_result_is_wrong(checked: Device) -> None:
     image = checked.image(CAUSES)
-    (shared,) = software.call(causes_of, image.path, "two_arrays")
+    (shared,) = checked.once(causes_of, image, "two_arrays")
     assert shared == "shared    extern __shared__ arrays begin at one address: a (kernel.cu:1), b (kernel.cu:2)"
-    converts, _ = software.call(causes_of, image.path, "negative")
+    converts, _ = checked.once(causes_of, image, "negative")
     assert re.fullmatch(
         r"converts  .*kernel\.cu:7: thread \(0, 0\) of block \(0, 0\) makes unsigned int 0 of float -7\.5, "
         "for which it has no room, as a GPU does",
@@ -155,23 +156,19 @@ def test_what_is_rarely_meant_is_told_where_a_result_is_wrong(checked: Device, s
 
 
 @pytest.mark.parametrize(("threads", "whose"), [(1, "the block does not have"), (32, "the mask does not name")])
-def test_a_lane_outside_of_the_mask_gives_what_is_seen_and_told(
-    checked: Device, software: Worker, threads: int, whose: str
-) -> None:
+def test_a_lane_outside_of_the_mask_gives_what_is_seen_and_told(checked: Device, threads: int, whose: str) -> None:
     image = checked.image(CAUSES)
-    shuffles, _ = software.call(causes_of, image.path, "outside", threads)
+    shuffles, _ = checked.once(causes_of, image, "outside", threads)
     assert re.fullmatch(
         rf"shuffles  .*kernel\.cu:13: thread \(0, 0\) .* reads from lane 1, which {whose}: that value is undefined",
         shuffles,
     )
-    left = np.frombuffer(
-        software.call(calls.run_on_bytes, image.path, "outside", (threads, 1, 1), (1, 1), 256), np.int32
-    )
+    left = np.frombuffer(checked.once(calls.run_on_bytes, image, "outside", (threads, 1, 1), (1, 1), 256), np.int32)
     assert left[0] == 3 * UNDEFINED
 
 
-def test_a_result_made_of_a_variable_that_nothing_set_names_it(checked: Device, software: Worker) -> None:
-    unset, _ = software.call(causes_of, checked.image(CAUSES).path, "sum_of_nothing")
+def test_a_result_made_of_a_variable_that_nothing_set_names_it(checked: Device) -> None:
+    unset, _ = checked.once(causes_of, checked.image(CAUSES), "sum_of_nothing")
     assert re.fullmatch(
         r"unset     .*kernel\.cu:21: data \(argument 1\), 256 bytes at byte 20 gets a value that nothing has set, "
         r"of sum \(.*kernel\.cu:18\): give it one where it is declared",

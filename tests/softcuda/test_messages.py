@@ -164,6 +164,24 @@ def test_a_place_may_lie_in_a_folder_of_any_name(checked: Device, name: str) -> 
     assert re.search(r"out of bounds in kernel\n  kernel\.cu:6: thread \(0, 0\)", said), said
 
 
+DECLARED = """
+__constant__ float filter[12];
+extern "C" __global__ void kernel(float* out)
+{
+    __shared__ float row[20];
+    row[threadIdx.x + int(out[40])] = 1;
+    __syncthreads();
+    out[threadIdx.x] = row[0] + filter[threadIdx.x / 2 + int(out[41])];
+}
+"""
+
+
+def test_an_array_whose_end_is_passed_is_shown_with_its_declaration(checked: Device) -> None:
+    said = checked.said(checked.image(DECLARED), "kernel", 256)
+    for line, array in (6, r"shared row, 80 bytes \(declared at kernel\.cu:5"), (8, r"constant filter, 48 .*cu:2"):
+        assert re.search(rf"kernel\.cu:{line}: .* past the end of {array}\)$", said, re.MULTILINE), said
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("writer", "said"),

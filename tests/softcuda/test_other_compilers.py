@@ -43,6 +43,41 @@ def test_a_kernel_compiles_where_gxx_fortifies_by_itself(tmp_path: Path, level: 
     assert (tmp_path / "copy.cubin").stat().st_size > 0
 
 
+DISCRIMINATING = """#!/bin/sh
+{gxx} "$@" || exit
+for argument do case $argument in -fdump-tree-*=*)
+    sed -i -E 's/(\\[[^][]+:[0-9]+:[0-9]+)\\]/\\1 discrim 3]/g' "${{argument#*=}}"
+esac done
+"""
+DEPENDING = """__global__ void depending(float* p, int n)
+{
+    float most;
+    const int first = blockIdx.x * n;
+    for (int i = first; i < n; ++i)
+        if (p[i] > most) most = p[i];
+    p[first] = most;
+}
+"""
+
+
+@pytest.mark.once
+def test_discriminators_in_the_intermediate_form_change_nothing(tmp_path: Path) -> None:
+    """g++ 13 and later tell statements of one line apart by a number behind the place."""
+    real, wrapper = shutil.which("g++"), tmp_path / "bin" / "g++"
+    wrapper.parent.mkdir()
+    wrapper.write_text(DISCRIMINATING.format(gxx=real))
+    wrapper.chmod(0o755)
+    (tmp_path / "k.cu").write_text(DEPENDING)
+    images = []
+    for path in (os.environ["PATH"], f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}"):
+        command = [sys.executable, str(ROOT / "softcuda/compiling/nvcc"), "-cubin", "--checks", "k.cu", "-o", "made"]
+        subprocess.run(command, cwd=tmp_path, env=os.environ | {"PATH": path}, check=True)
+        images.append((tmp_path / "made").read_bytes())
+    assert b"most (k.cu:3)" in images[0]
+    assert b"first=k.cu:4" in images[0]
+    assert images[0] == images[1]
+
+
 SUMS = """__device__ float3 operator+(float3 a, float3 b) { return make_float3(a.x + b.x, a.y + b.y, a.z + b.z); }
 #define EIGHT(s) s s s s s s s s
 __global__ void k(float* p, const float3* q)

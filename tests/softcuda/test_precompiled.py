@@ -14,12 +14,16 @@ from tests.project import ROOT
 KERNEL = "#include <vector>\n__global__ void k(int* p) { *p = 1; }\nstd::vector<int> numbers;\n"
 
 
-def kept_by(home: Path) -> dict[str, float]:
-    """Compile a kernel, and return the kept files with the times at which they were written."""
+def kept_by(home: Path, first: str = "") -> dict[str, float]:
+    """Compile a kernel, and return the kept files with the times at which they were written.
+
+    ``first``: a folder in front of the PATH.
+    """
     source = home / "k.cu"
     source.write_text(KERNEL)
     command = [sys.executable, str(ROOT / "softcuda/compiling/nvcc"), "-cubin", "-o", str(home / "k.o"), str(source)]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(home / "cache")}
+    path = f"{first}{os.pathsep if first else ''}{os.environ['PATH']}"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(home / "cache"), "PATH": path}
     subprocess.run(command, env=environment, check=True, capture_output=True)
     return {path.name: path.stat().st_mtime for path in (home / "cache/softcuda").iterdir()}
 
@@ -35,6 +39,17 @@ def test_headers_are_read_once_unless_others_could_have_written_what_is_kept(tmp
     assert set(again) == set(first)
     assert again[kept.name] > first[kept.name]
     assert not kept.stat().st_mode & 0o022
+
+
+@pytest.mark.slow
+def test_what_is_kept_serves_where_cuda_is_installed_later(tmp_path: Path) -> None:
+    """It fails where there is no CUDA if Clang looks for one: it finds ptxas on the PATH."""
+    first = kept_by(tmp_path)
+    for name in ("bin/ptxas", "include/cuda.h", "nvvm/libdevice/libdevice.10.bc"):
+        (tmp_path / "cuda" / name).parent.mkdir(parents=True)
+        (tmp_path / "cuda" / name).write_text("#define CUDA_VERSION 11080\n")
+    (tmp_path / "cuda/bin/ptxas").chmod(0o755)
+    assert kept_by(tmp_path, str(tmp_path / "cuda/bin")) == first
 
 
 def test_a_place_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -82,8 +83,9 @@ FILES = {
         r":1:10: note: nowhere\.h is missing, and was left out: give its folder",
     ),
     "a header that may choose device code": (
-        "#include <nowhere.h>\n#ifdef FAST\n#endif",
-        r":1:10: error: nowhere\.h is missing, and may define FAST, which .*\.cu:2 asks for: give its folder",
+        "#include <nowhere.h>\n#ifdef FAST\n#endif\n#if WIDE\n#endif",
+        r":1:10: error: nowhere\.h is missing, and may define FAST, which .*\.cu:2 asks for: give its folder with -I"
+        r" \(include=\), or say -DFAST or -UFAST \(flags=\); so for WIDE \(.*\.cu:4\)",
     ),
     "a texture reference": (
         "texture<float, 1> old;\n__global__ void kernel(float* out) { out[0] = tex1Dfetch(old, 3); }",
@@ -110,6 +112,11 @@ FILES = {
         r":1:\d+: error: .undeclared. was not declared",
     ),
 }  # fmt: skip
+
+
+def test_a_macro_that_the_command_line_undefines_is_of_no_missing_header(checked: Device) -> None:
+    undefines = replace(checked, flags=("-UFAST",))
+    undefines.image("#include <nowhere.h>\n#ifdef FAST\n#error fast\n#endif\n__global__ void k(int* x) { *x = 1; }\n")
 
 
 @pytest.mark.parametrize(("text", "said"), FILES.values(), ids=FILES)

@@ -26,6 +26,8 @@ WRONG = {
     "run('produce', b, large, LARGE // 4 - COUNT)",
     "a constant is set beside its reader": "run('scale', a, p); upload(symbol('step'), ones(2), b)",
     "a variable of two streams": "run('add_up', a); run('add_up', b)",
+    "the second element of a constant": "run('scale', a, p); upload(symbol('step') + 4, ones(1), b)",
+    "a variable that each reads before it writes": "run('count_up', a); run('count_up', b)",
     # Events.
     "an event recorded before the write": "e = event(a); write(a, p); wait(b, e); copy(b, q, p)",
     "an event of the wrong stream": "write(a, p); wait(b, event(c)); copy(b, q, p)",

@@ -52,6 +52,11 @@ TAKEN = {
         "__device__ T two(T x) { return 2 * x; }",
         "two(1.0f);",
     ),
+    "a constant of a class that is no integer": (
+        "template <typename T> struct Sum { static const T first = T(2); };\n"
+        "template <typename T> __device__ T two() { return Sum<T>::first; }",
+        "two<float>();",
+    ),
     "types of fixed width once more": (
         "typedef unsigned int uint32_t;\ntypedef unsigned long long uint64_t;\n"
         "struct __align__(16) Wide { uint64_t parts[2]; uint64_t first() { return 0; } };",
@@ -84,7 +89,7 @@ TAKEN = {
         "template <typename T> struct Known : decltype(known(T())) { };",
         "Known<int>::value + !Known<float*>::value;",
     ),
-    "a tensor's map": ("#include <cuda.h>\nusing Map = CUtensorMap;\n", "sizeof(Map) / 64;"),
+    "a tensor's map": ("#include <cuda.h>\nCUtensorMap_st map();\nusing Map = CUtensorMap;\n", "sizeof(Map) / 64;"),
     "an operator of the host's beside one of the device's": (
         "struct Pair { int a, b; };\nstruct Log { Log& operator+(const char*); void* sink; };\n"
         "__device__ Pair operator+(Pair x, Pair y) { return {x.a + y.a, x.b + y.b}; }\n"
