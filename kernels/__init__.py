@@ -3,10 +3,28 @@
 from kernels.conv2d import CONV2D
 from kernels.copy import COPY
 from kernels.hello import HELLO
+from kernels.histogram import HISTOGRAM
+from kernels.layernorm import LAYERNORM
 from kernels.matmul import MATMUL
 from kernels.matvec import MATVEC
+from kernels.reduce import REDUCE
+from kernels.scan import SCAN
 from kernels.separable import SEPARABLE
+from kernels.softmax import SOFTMAX
 from kernels.transpose import TRANSPOSE
 from warpwatch import Family
 
-FAMILIES: tuple[Family, ...] = (HELLO, COPY, MATMUL, MATVEC, TRANSPOSE, CONV2D, SEPARABLE)
+FAMILIES: tuple[Family, ...] = (
+    HELLO,
+    COPY,
+    MATMUL,
+    MATVEC,
+    TRANSPOSE,
+    CONV2D,
+    SEPARABLE,
+    REDUCE,
+    SOFTMAX,
+    LAYERNORM,
+    SCAN,
+    HISTOGRAM,
+)
