@@ -19,6 +19,7 @@ from tests.project import ROOT
 from tests.stranger import environment, made_by_init, run_command
 from warpwatch.catalogue.project import find_project
 from warpwatch.cli import ci
+from warpwatch.report.pull_request.annotations import annotate
 from warpwatch.report.pull_request.gather import few_notes
 from warpwatch.report.pull_request.result import MOST_NOTES, NAME, Finding, Kind, Result, read_result
 from warpwatch.runs.files import read_content, run_files
@@ -205,6 +206,7 @@ def record_of(*, timing: bool) -> bytes:
     if timing:
         figures = {"before": 1e-6, "after": 2e-6, "ratio": 2.0, "low": 1.9, "high": 2.1, "floor": 0.01, "processes": 3}
         slower = {"verdict": "slower", **figures, "explanation": "more registers"}
+        about["totals"] = {"copy-naive-16x16-float32": {"reason": "1 of 2 shapes with weights were not compared"}}
         about["decisions"] = {CASE: slower, "other": {"verdict": "same"}}
         tests[0] = {"id": f"bench.py::bench[{CASE}]", "outcome": "failed", "case": CASE}
     return json.dumps({"benchmarks": [], "warpwatch": about}).encode()
@@ -232,7 +234,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(ci, "_run", run)
     monkeypatch.setattr(ci, "why_no_gpu", lambda: "")
-    for name in [each for each in os.environ if each.startswith("GITHUB")]:
+    for name in [each for each in os.environ if each.startswith(("GITHUB", "CI_"))]:
         monkeypatch.delenv(name)
     return commands
 
@@ -251,7 +253,21 @@ def test_a_job_with_a_gpu_times_against_the_base_and_makes_a_site(
     assert result.verdicts == {"slower": 1, "same": 1}
     (finding,) = result.findings
     assert (finding.kind, finding.likely) == (Kind.SLOWER, "more registers")
-    assert "### Kernels: 1 case slower" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "### Kernels: 1 case slower" in printed
+    assert "`total of copy-naive-16x16-float32: unknown, because 1 of 2 shapes with weights were not" in printed
+
+
+@pytest.mark.usefixtures("calls")
+def test_a_job_of_a_merge_request_takes_base_and_name_from_gitlab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI_MERGE_REQUEST_DIFF_BASE_SHA", base := git(ROOT, "rev-parse", "HEAD"))
+    monkeypatch.setenv("CI_JOB_NAME", "kernels-gpu")
+    ci.run(find_project(ROOT), **arguments("ci", f"--results={tmp_path}"))
+    result = read_result(tmp_path / NAME)
+    assert (result.against, result.job) == (base, "kernels-gpu")
+    assert json.loads((tmp_path / "warpwatch-codequality.json").read_text()) == []  # the slower case has no place
 
 
 @pytest.mark.usefixtures("calls")
@@ -268,7 +284,7 @@ def test_a_benchmark_that_compared_nothing_is_red(tmp_path: Path) -> None:
     [
         (["results"], "give --pull-request, or --head and --sha, by which it is found; or --dry-run"),
         (["nowhere", "--pull-request", "3", "--repository", "a/b"], "set GITHUB_TOKEN in the step's environment"),
-        (["results", "--pull-request", "3"], "'' is no repository: give OWNER/NAME"),
+        (["results", "--pull-request", "3"], "'' is not the name of a repository: give OWNER/NAME"),
     ],
 )
 def test_a_comment_that_cannot_be_written_says_what_is_missing(tmp_path: Path, words: list[str], said: str) -> None:
@@ -289,7 +305,7 @@ def test_findings_with_a_place_stand_beside_their_line() -> None:
         replace(SLOWER, kind=Kind.WRONG, file=""),
         replace(SLOWER, kind=Kind.UNSURE),
     ]
-    assert list(ci.annotate(found)) == [
+    assert list(annotate(found)) == [
         "::error file=k.cu,line=9,title=slower%3A copy-naive-1::+3.0 %25; more registers, 32 -> 64",
         "::error file=odd%2C name%3A.cu,line=1,title=wrong%3A a%2Cb%3Ac::100 %25%0Awrong",
     ]
@@ -297,7 +313,7 @@ def test_findings_with_a_place_stand_beside_their_line() -> None:
 
 def test_annotations_are_as_many_as_the_host_shows_and_the_others_are_counted() -> None:
     worse = [replace(SLOWER, kind=Kind.WORSE_CODE) for _ in range(3)]
-    lines = list(ci.annotate([SLOWER] * 25 + worse))
+    lines = list(annotate([SLOWER] * 25 + worse))
     assert len([line for line in lines if line.startswith("::error ")]) == 10
     assert len([line for line in lines if line.startswith("::warning ")]) == 3
     assert lines[-1] == "15 more of level error are in warpwatch-result.json: GitHub shows 10 of a step"

@@ -125,6 +125,14 @@ def test_a_file_that_cannot_take_it_stops_it_before_anything_is_written(
     assert files(repository) == {name}
 
 
+def test_jobs_for_gitlab_stand_in_place_of_a_workflow(repository: Path) -> None:
+    init(repository, "--gitlab")
+    assert files(repository) == WRITTEN - {".github/workflows/kernels.yml"} | {".gitlab-ci.yml", ".gitlab/kernels.yml"}
+    (repository / ".gitlab-ci.yml").write_text("own: {script: make}\n")
+    assert "it needs the line `include: [{local: .gitlab/kernels.yml}]`" in init(repository, "--gitlab")
+    assert (repository / ".gitlab-ci.yml").read_text() == "own: {script: make}\n"
+
+
 def test_the_workflow_is_sound(repository: Path) -> None:
     init(repository)
     shutil.copytree(ACTIONS, repository / ".github" / "actions")

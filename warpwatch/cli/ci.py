@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import os
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +19,10 @@ from warpwatch.cli.programs import Program, ended_by_signals, pytest_words, reco
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
 from warpwatch.devices.foreign_text import Limited, plain
 from warpwatch.devices.gpus import why_no_gpu
+from warpwatch.report.pull_request.annotations import annotate, code_quality
 from warpwatch.report.pull_request.comment import About, comment, marker
 from warpwatch.report.pull_request.gather import Gathered
-from warpwatch.report.pull_request.result import FAILURES, NAME, Finding, Kind, Result, one_line
+from warpwatch.report.pull_request.result import NAME, Result, one_line
 from warpwatch.revision.commit import find_commit, find_merge_base, git
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import write_whole
@@ -31,9 +32,6 @@ OWN = "warpwatch-"  # what the files in the folder of results begin with
 SOFTWARE = "the software device"
 MOST_ON_PAGE = 2**19  # bytes of a table; GitHub shows a page of a megabyte, and nothing of a larger one
 MOST_SHOWN, MOST_LOGGED = 2**20, 2**26  # characters that a program prints: in this job's log, and in a file
-LEVELS = {Kind.WORSE_CODE: "warning", Kind.UNSURE: "notice", Kind.FASTER: "notice"}
-ANNOTATED = (*FAILURES, Kind.WORSE_CODE)
-MOST_ANNOTATIONS = 10  # of each level that GitHub shows of a step
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results", type=Path, default=folder, metavar="FOLDER", help=f"write everything there ({folder})"
     )
-    name = os.environ.get("GITHUB_JOB", "kernels")
+    name = os.environ.get("GITHUB_JOB") or os.environ.get("CI_JOB_NAME", "kernels")
     parser.add_argument("--job", default=name, metavar="NAME", help="what the comment calls this job")
     add_device(parser)
 
@@ -104,6 +102,8 @@ def run(
         against=done.base,
         inside=_git(project.root, "rev-parse", "--show-prefix"),  # where the kernels are in a folder of the checkout
     )
+    report = json.dumps(code_quality(result.findings), indent=1)
+    write_whole(done.file("codequality.json"), f"{report}\n")
     write_whole(results / NAME, msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
     _tell(result, done.file("diff.md"))
     return int(result.failed)
@@ -112,6 +112,7 @@ def run(
 def _find_base(job: Job, named: str) -> None:
     """Find the commit to compare with: the one that was named, or where a pull request's branch began."""
     branch = os.environ.get("GITHUB_BASE_REF", "")
+    named = named or os.environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", "")
     try:
         if named:
             job.base = find_commit(named, job.root)
@@ -121,7 +122,8 @@ def _find_base(job: Job, named: str) -> None:
             none = "nothing is compared: this is no pull request; --against REV compares all the same"
             job.notes.append(none)
     except BadRevision as error:
-        job.fail(f"nothing is compared: {error}; in a workflow: `fetch-depth: 0` for actions/checkout")
+        whole = "at GitHub `fetch-depth: 0` for actions/checkout, at GitLab `GIT_DEPTH: 0`"
+        job.fail(f"nothing is compared: {error}; clone the whole history: {whole}")
 
 
 def _check(job: Job, tests: Sequence[str]) -> None:
@@ -224,35 +226,3 @@ def _tell(result: Result, table: Path) -> None:
             code = f"The table of machine code has {size:,} bytes, too many for this page: it is in {table.name}.\n"
         with Path(page).open("a", encoding="utf-8") as file:
             file.write(f"{text}\n{code}\n")
-
-
-def annotate(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield a line for each finding with a place that a reader should see there, as many as GitHub shows.
-
-    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
-    """
-    counts: Counter[str] = Counter()
-    for finding in findings:
-        level = LEVELS.get(finding.kind, "error")
-        if finding.kind in ANNOTATED and finding.file:
-            counts[level] += 1
-            if counts[level] > MOST_ANNOTATIONS:
-                continue
-            title = _property(f"{finding.kind}: {finding.name}")
-            place = f"file={_property(finding.file)},line={max(1, finding.line)},title={title}"
-            text = f"{finding.said}; {finding.likely}" if finding.likely else finding.said
-            yield f"::{level} {place}::{_data(text)}"
-    for level, count in counts.items():
-        if count > MOST_ANNOTATIONS:
-            left = f"{count - MOST_ANNOTATIONS:,} more of level {level}"
-            yield f"{left} are in {NAME}: GitHub shows {MOST_ANNOTATIONS} of a step"
-
-
-def _data(text: str) -> str:
-    """Return a text of which nothing is taken for the end of the command."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    """Return a text of which nothing is taken for the end of a property either."""
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -12,8 +12,9 @@ import secrets
 import sys
 from pathlib import Path
 
-from warpwatch.report.pull_request.code_host import Host, Refused
+from warpwatch.report.pull_request.code_host import Refused
 from warpwatch.report.pull_request.comment import About, comment, marker
+from warpwatch.report.pull_request.github import GitHub
 from warpwatch.report.pull_request.result import BadResult, Result, read_results
 
 AUTHOR = "github-actions[bot]"  # who writes with the token of a workflow
@@ -52,7 +53,7 @@ def run(
     if not dry_run and pull_request is None and not (head and sha):
         print("error: give --pull-request, or --head and --sha, by which it is found; or --dry-run", file=sys.stderr)
         return 2
-    known, unreadable = _read(results)
+    known, unreadable = read(results)
     about = About(
         marker=marker(title), commit=sha, run_url=run_url, site_url=site_url, conclusion=conclusion,
         unreadable=unreadable,
@@ -64,7 +65,7 @@ def run(
     if dry_run:
         return 0
     try:
-        host = Host.of_workflow(repository)
+        host = GitHub.of_environment(repository)
         number = host.find_pull_request(head=head, sha=sha) if pull_request is None else pull_request
         written = number is not None and host.write_comment(number, about.marker, body, author)
     except Refused as error:
@@ -75,7 +76,7 @@ def run(
     return 0
 
 
-def _read(folder: Path) -> tuple[list[Result], list[str]]:
+def read(folder: Path) -> tuple[list[Result], list[str]]:
     """Read the results, or say why that is not possible: then the comment says so."""
     try:
         return read_results(folder), []

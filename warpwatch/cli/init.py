@@ -27,8 +27,10 @@ EXAMPLES = {
 USERS = {
     "tests/test_kernels.py": "test_kernels.py.txt",
     "bench/bench_kernels.py": "bench_kernels.py.txt",
-    ".github/workflows/kernels.yml": "workflow.yml.txt",
 }
+WORKFLOW = {".github/workflows/kernels.yml": "workflow.yml.txt"}
+GITLAB, JOBS = ".gitlab-ci.yml", ".gitlab/kernels.yml"
+OF_GITLAB = {JOBS: "gitlab-kernels.yml.txt", GITLAB: "gitlab-ci.yml.txt"}
 AGENTS, AGENTS_TEMPLATE = "AGENTS.md", "AGENTS.md.txt"
 WRITES = {True: "would write", False: "wrote"}
 LINES = "pyproject.toml.txt"
@@ -44,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="the repository (this folder)")
     parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
     parser.add_argument("--agents", action="store_true", help="write AGENTS.md alone, for programs that write kernels")
+    parser.add_argument("--gitlab", action="store_true", help="write jobs for GitLab, and no workflow for GitHub")
     kinds = parser.add_mutually_exclusive_group()
     for kind, text in (("torch", "a source of a PyTorch extension"), ("pycuda", "a program that launches by PyCUDA")):
         kinds.add_argument(
@@ -51,25 +54,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def run(*, folder: Path, dry_run: bool, agents: bool = False, kind: str = "cuda") -> int:
+def run(*, folder: Path, dry_run: bool, agents: bool = False, gitlab: bool = False, kind: str = "cuda") -> int:
     """Write the files of an example that are not there yet, and print what to do next; returns the exit status.
 
-    ``dry_run``: show what would be written, and write nothing. ``agents``: write AGENTS.md alone. ``kind``: of the
-    example. Raises BadProject or OSError, before anything is written, where the example would not work.
+    ``dry_run``: show what would be written, and write nothing. ``agents``: write AGENTS.md alone. ``gitlab``: write
+    jobs for GitLab, and no workflow for GitHub. ``kind``: of the example. Raises BadProject or OSError, before anything
+    is written, where the example would not work.
     """
     if agents:
         if not _write(folder / AGENTS, AGENTS_TEMPLATE, dry_run):
             print(f"{TEMPLATES / AGENTS_TEMPLATE} has the lines that it would get")
         return 0
     named = _named(folder / "pyproject.toml")
-    files: Mapping[str, str] = USERS if named else EXAMPLES[kind] | USERS
+    users = USERS | (OF_GITLAB if gitlab else WORKFLOW)
+    files: Mapping[str, str] = users if named else EXAMPLES[kind] | users
     if not named and (taken := _taken(folder, kind)):
         raise BadProject(
             f"{taken} exists and may be no package of kernels: name yours in {TABLE}, then call this again"
         )
     settings = None if named else _with_lines(folder / "pyproject.toml")
     for name, template in files.items():
-        _write(folder / name, template, dry_run)
+        if not _write(folder / name, template, dry_run) and name == GITLAB:
+            print(f"it needs the line `include: [{{local: {JOBS}}}]`")
     _ignore(folder / ".gitignore", dry_run)
     if settings is None:
         print(f"left {folder / 'pyproject.toml'} as it is: it names kernels already")

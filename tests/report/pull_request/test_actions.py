@@ -33,7 +33,7 @@ def files_of_the_readme() -> dict[str, str]:
 
 @pytest.fixture
 def there() -> Iterator[StandIn]:
-    with serve() as host:
+    with serve(StandIn()) as host:
         yield host
 
 

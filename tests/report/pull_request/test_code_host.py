@@ -8,7 +8,8 @@ import pytest
 
 from tests.report.pull_request.stand_in import BOT, TOKEN, StandIn, serve
 from warpwatch.report.pull_request import code_host
-from warpwatch.report.pull_request.code_host import Host, Refused
+from warpwatch.report.pull_request.code_host import Refused
+from warpwatch.report.pull_request.github import GitHub
 
 MARKER = "<!-- warpwatch: kernels -->"
 SHA = "5" * 40
@@ -16,12 +17,12 @@ SHA = "5" * 40
 
 @pytest.fixture
 def there() -> Iterator[StandIn]:
-    with serve() as host:
+    with serve(StandIn()) as host:
         yield host
 
 
-def host(there: StandIn, token: str = TOKEN) -> Host:
-    return Host(api=there.url, repository="them/theirs", token=token)
+def host(there: StandIn, token: str = TOKEN) -> GitHub:
+    return GitHub(api=there.url, repository="them/theirs", token=token)
 
 
 def test_each_title_has_one_comment_which_is_found_among_hundreds_and_updated(there: StandIn) -> None:
@@ -85,7 +86,7 @@ def test_a_busy_host_is_asked_again(there: StandIn, monkeypatch: pytest.MonkeyPa
 
 
 def test_no_redirect_is_followed(there: StandIn) -> None:
-    with serve() as other:
+    with serve(StandIn()) as other:
         there.refusals = [(302, "over there", {"Location": f"{other.url}/repos/them/theirs/issues/7/comments"})]
         with pytest.raises(Refused, match="302"):
             host(there).write_comment(7, MARKER, MARKER, BOT)
@@ -93,7 +94,7 @@ def test_no_redirect_is_followed(there: StandIn) -> None:
 
 
 def test_a_host_that_is_not_there_is_one_sentence(there: StandIn) -> None:
-    gone = Host(api="http://127.0.0.1:1", repository="them/theirs", token=TOKEN)
+    gone = GitHub(api="http://127.0.0.1:1", repository="them/theirs", token=TOKEN)
     with pytest.raises(Refused, match="refused"):
         gone.write_comment(7, MARKER, MARKER, BOT)
 
@@ -103,14 +104,14 @@ def test_a_host_that_is_not_there_is_one_sentence(there: StandIn) -> None:
     [
         ("http://api.example.com", "a/b", "t", "no https address: the token would be read on its way"),
         ("ftp://127.0.0.1", "a/b", "t", "no https address"),
-        ("https://api.example.com", "a", "t", "is no repository: give OWNER/NAME"),
-        ("https://api.example.com", "a/b/../../user", "t", "is no repository"),
+        ("https://api.example.com", "a", "t", "is not the name of a repository: give OWNER/NAME"),
+        ("https://api.example.com", "a/b/../../user", "t", "is not the name of a repository"),
         ("https://api.example.com", "a/b", "", "set GITHUB_TOKEN"),
     ],
 )
 def test_a_call_that_cannot_be_right_is_refused_before_it(api: str, repository: str, token: str, said: str) -> None:
     with pytest.raises(Refused, match=said):
-        Host(api=api, repository=repository, token=token)
+        GitHub(api=api, repository=repository, token=token)
 
 
 def test_an_answer_that_is_none_of_the_interfaces_is_a_sentence(there: StandIn) -> None:

@@ -17,6 +17,7 @@ from warpwatch.report.pull_request.comment import About, comment, headline, mark
 from warpwatch.report.pull_request.gather import limited
 from warpwatch.report.pull_request.result import (
     MOST,
+    MOST_TOTALS,
     NAME,
     BadResult,
     Finding,
@@ -98,6 +99,9 @@ HOSTILE = [
     "::set-output name=x::y",
     "\u202e reversed",
     "https://evil.example",
+    "/merge",
+    "a\n/close",
+    "!7 #7 ~label %milestone $`x`$",
 ]
 
 
@@ -112,6 +116,7 @@ def test_a_hostile_text_is_nothing_but_text(text: str) -> None:
         verdicts={line: 1},
         code={line: {line: 3}},
         findings=(finding,),
+        totals=(line,),
         notes=(line,),
     )
     said = comment([result], replace(ABOUT, conclusion=line, unreadable=[text]))
@@ -120,7 +125,8 @@ def test_a_hostile_text_is_nothing_but_text(text: str) -> None:
     for bad in ("@", "evil", "<img", "<b>", "![", "-->", "onerror", "\u202e", "heading"):
         assert bad not in bare, bare
     assert body.count("`") % 2 == 0
-    assert not [each for each in said.splitlines() if each.startswith("::")]
+    assert not [each for each in said.splitlines() if each.startswith(("::", "/"))]
+    assert not re.search(r"[!#~%$]\w", bare)
     assert all(each.count("|") == 5 for each in body.splitlines() if each.startswith("| `"))
 
 
@@ -137,6 +143,7 @@ def largest(character: str) -> Result:
         code={character * number: {"b" * 30: 10**9} for number in range(1, 50)},
         findings=tuple(Finding(kind=kind, name=text, said=text, likely=text, file=text, line=9) for kind in kinds) * 10,
         more=dict.fromkeys(Kind, 10**9),
+        totals=(text,) * MOST_TOTALS,
         notes=(text,) * 50,
         failed=True,
     )
@@ -161,6 +168,15 @@ def test_a_comment_fits_the_hosts_limit_whatever_is_in_the_results(character: st
             assert re.search(
                 r"^… and \d+ more lines, for which a comment of 65,536 bytes has no room: \[all of", text, re.M
             )
+
+
+def test_totals_stand_below_the_findings_and_are_few() -> None:
+    totals = tuple(f"total of a-b-{number}-float32: +1.0 %" for number in range(MOST_TOTALS))
+    text = comment([replace(RIGHT, findings=(slower(),), totals=totals)], ABOUT)
+    assert text.index("`total of a-b-0-float32: +1.0 %`") > text.index("- **slower**")
+    assert text.count("`total of ") == 5
+    assert "… and 15 more totals, which its log has" in text
+    assert "total" not in comment([RIGHT], ABOUT)
 
 
 def test_a_title_of_any_length_and_text_fits_into_the_marker() -> None:

@@ -57,7 +57,7 @@ def comment(results: Sequence[Result], about: About) -> str:
     """Return the whole comment: the worst first, and at most MOST_LINES lines of findings and MOST_BYTES bytes."""
     lines = [about.marker, f"### {headline(results, about)}", ""]
     lines += [f"- {code(reason)}" for reason in about.unreadable]
-    lines += [*_table(results), *_findings(results, about), *_code(results), *_notes(results)]
+    lines += [*_table(results), *_findings(results, about), *_totals(results), *_code(results), *_notes(results)]
     rest = f": {link}" if (link := _link("all of them", about.run_url)) else ""
     return _fitted(lines, ["", _foot(results, about), ""], rest)
 
@@ -150,6 +150,13 @@ def _findings(results: Sequence[Result], about: About) -> Iterator[str]:
     if count > MOST_LINES:
         link = _link("all of them", about.run_url)
         yield f"- … and {count - MOST_LINES:,} more{': ' if link else ''}{link}"
+
+
+def _totals(results: Sequence[Result]) -> Iterator[str]:
+    for result in results[:MOST_JOBS]:
+        yield from (f"\n{code(line)}" for line in result.totals[:MOST_NOTES])
+        if len(result.totals) > MOST_NOTES:
+            yield f"\n… and {len(result.totals) - MOST_NOTES} more totals, which its log has"
 
 
 def _code(results: Sequence[Result]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from warpwatch.report.pull_request.result import (
     MOST,
     MOST_CHARACTERS,
     MOST_NOTES,
+    MOST_TOTALS,
     Finding,
     Kind,
     Result,
@@ -24,6 +25,7 @@ from warpwatch.report.pull_request.result import (
     worst_first,
 )
 from warpwatch.report.tables import sentence as sentence_of
+from warpwatch.report.tables import total_lines
 from warpwatch.runs.faults import COMPILE_ERROR, Place, merged, sentence
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord
 from warpwatch.verdict.rule import Verdict
@@ -91,6 +93,7 @@ class Gathered:
             code={arch: {str(state): count for state, count in counts.items()} for arch, counts in self.code.items()},
             findings=shown,
             more=more,
+            totals=tuple(map(one_line, total_lines(self.timed.totals, MOST_TOTALS - 1))),
             notes=tuple(few_notes(self.notes)),
             failed=self.failed,
         )

@@ -20,7 +20,7 @@ FORMAT = 1
 NAME = "warpwatch-result.json"
 LARGEST = 2**20  # bytes of a file
 MOST, MOST_CHARACTERS = 200, 2**17  # findings in a file, and of their texts; how many more there are is counted
-MOST_NOTES = 50
+MOST_NOTES, MOST_TOTALS = 50, 20
 
 _UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 Line = Annotated[str, Meta(pattern=rf"^[^{_UNPRINTABLE}]*\Z", max_length=1000)]
@@ -66,8 +66,8 @@ class Result:
 
     ``where``: what ran the kernels. ``tests``: how many tests of kernels passed, failed, were skipped and so on.
     ``verdicts``: how many cases were slower, the same and so on than in ``against``. ``code``: how many builds have
-    other machine code, by architecture. ``notes``: what was not done, and why. ``more``: findings of
-    each kind that are not listed. ``failed``: the job is red.
+    other machine code, by architecture. ``totals``: weighted ones of builds, in words. ``notes``: what was
+    not done, and why. ``more``: findings of each kind that are not listed. ``failed``: the job is red.
     """
 
     format: Count = FORMAT
@@ -80,6 +80,7 @@ class Result:
     code: Annotated[dict[Line, Counts], Meta(max_length=50)] = field(default_factory=dict)
     findings: Annotated[tuple[Finding, ...], Meta(max_length=MOST)] = ()
     more: dict[Kind, Count] = field(default_factory=dict)
+    totals: Annotated[tuple[Line, ...], Meta(max_length=MOST_TOTALS)] = ()
     notes: Annotated[tuple[Line, ...], Meta(max_length=MOST_NOTES)] = ()
     failed: bool = False
 
