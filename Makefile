@@ -18,8 +18,9 @@ BIN := $(VENV)/bin
 # A test that takes longer than this hangs: it fails, and every thread's stack is shown.
 LIMIT := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 # Python's compiled modules are kept, whatever the environment says: some hundred processes import the same ones.
+# The tests of a file share its fixtures, many of which run pytest in a process of its own: they stay in one process.
 TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 \
-	--maxschedchunk=16 $(LIMIT)
+	--dist=loadfile $(LIMIT)
 
 .PHONY: bench test test-all wheel check docs mutate clean
 
@@ -43,6 +44,8 @@ check: $(READY)
 	$(BIN)/python -m mypy
 	$(BIN)/python -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/python -m check_jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
+	$(BIN)/python -m check_jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci \
+		--default-filetype yaml warpwatch/templates/gitlab*.yml.txt
 	$(BIN)/zizmor --offline --persona=pedantic --quiet --no-progress --strict-collection .github/workflows .github/actions
 	$(BIN)/actionlint .github/workflows/*.yml
 	$(BIN)/python -m tools.workflows

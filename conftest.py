@@ -40,10 +40,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what repeats another test: `make test` runs each kind once, and `make test-all` everything."""
-    from kernels import FAMILIES  # noqa: PLC0415  # after the device's process was started
-    from warpwatch.testing import Case, least_builds, parameter_of  # noqa: PLC0415
+    from warpwatch.testing import Case, least_builds, parameter_of  # noqa: PLC0415  # the device's process has started
 
-    least: set[Build | None] = {*least_builds(FAMILIES)}
+    families = dict.fromkeys(build.family for item in items if (build := _build(item)))
+    least: set[Build | None] = {*least_builds(families)}
 
     def order(item: pytest.Item) -> tuple[bool, float]:
         case = parameter_of(item)

@@ -33,6 +33,8 @@ SHAPES: tuple[tuple[str, Shape], ...] = (
     ("transpose", SIDES),
     ("conv2d", (*SIDES, 3)),
     ("separable", (*SIDES, 3)),
+    ("softmax", SIDES),
+    ("layernorm", SIDES),
 )
 
 
@@ -66,7 +68,7 @@ def test_past_two_to_the_31(
 
 @pytest.mark.builds("least", where=beyond_32_bits)
 def test_the_last_block_past_two_to_the_32(kernel: Kernel, check: Check, build: Build) -> None:
-    """Check equality to the bit on arrays of which memory holds only the corner that the last block accesses."""
+    """Check the result on arrays of which memory holds only the corner that the last block accesses."""
     if not kernel.worker.call(describe_device).finds_faults:
         pytest.skip("only the software device runs a single block of a grid; on a GPU, --large tests whole arrays")
     for large, small in beyond_32_bits(build):

@@ -9,13 +9,13 @@ variable FAKE_GPU, in JSON, says what it imitates:
 ``slower``: factors on times of cases that have other machine code too. ``odd``: the same without other code.
 ``changed``: cases with other code alone. ``toolchain``: factors on the new side's times of cases that --toolchain
 gives other code. ``costs``: bytes and compile seconds of machine code, by the name of its file: none, or other code
-where that is another. ``drift``: a factor on all times. ``wrong_later``: cases that are right until
-their samples are taken. ``others``: how many processes of this run find another program at work beside a case, which
-then takes three times as long. ``gpus``: how many there are. ``other_slug``: the model of all
-but the first of them. ``model``: of all GPUs, as NVML tells it before one is opened. ``energy``: factors on the energy
-of the new side of a pair. ``clocks``: SM clocks in MHz that stamps read beside the samples of the old and the new side
-of a pair. ``dies``: a case that ends its process. ``announced``: a file for the cases that the worker
-process is told of beforehand. ``locks``: the folder of the lock files of GPUs.
+where that is another. ``needs``: registers and bytes of local memory of kernels, by part of a case's id. ``drift``: a
+factor on all times. ``wrong_later``: cases that are right until their samples are taken. ``others``: how many processes
+of this run find another program at work beside a case, which then takes three times as long. ``gpus``: how many there
+are. ``other_slug``: the model of all but the first of them. ``model``: of all GPUs, as NVML tells it before one is
+opened. ``energy``: factors on the energy of the new side of a pair. ``clocks``: SM clocks in MHz that stamps read
+beside the samples of the old and the new side of a pair. ``dies``: a case that ends its process. ``announced``: a file
+for the cases that the worker process is told of beforehand. ``locks``: the folder of the lock files of GPUs.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import pytest
 import pytest_benchmark.plugin
 
 from warpwatch.catalogue.cases import Build, Case
+from warpwatch.catalogue.contracts import RESOURCES, Contract
 from warpwatch.catalogue.launches import Capability
 from warpwatch.compare import compile_cost, with_revision
 from warpwatch.compare import self_check as selfcheck
@@ -45,13 +46,14 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
-from warpwatch.plugin import asked, locks
+from warpwatch.plugin import asked, contracts, locks
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.revision import commit
 from warpwatch.timing import measurement, observers, sampling
 from warpwatch.timing import side_by_side as pairs
 from warpwatch.timing.nvml import Clock, clock_facts
 from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.verdict.contracts import Clause, exact
 
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "gw0")  # each process of xdist has a GPU of its own
@@ -170,6 +172,13 @@ def _joules(case_id: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return (noise[0], noise[3]), (factor * noise[1], factor * noise[2])
 
 
+def of_code(case: Case, contract: Contract, image: compiler.Image, _: Capability) -> list[Clause]:
+    """Imitate the reading of machine code."""
+    needs = next((own for name, own in PLAY.get("needs", {}).items() if name in case.id), (32, 0))
+    figures = dict(zip(RESOURCES, needs, strict=True))
+    return [exact(name, limit, figures[name]) for name, limit in contract.limits(RESOURCES).items()]
+
+
 def compile_other_kernels(
     others: Iterable[OtherKernel], *_: object
 ) -> dict[tuple[object, ...], compiler.Image | CompileError]:
@@ -256,6 +265,7 @@ def pytest_configure() -> None:
     # Tests run at the same time, and what each imitates is a GPU of its own.
     vars(locks)["take"] = functools.partial(locks.take, folder=Path(PLAY.get("locks", ".git")))
     vars(background)["compile_build"] = compile_build
+    vars(contracts)["of_code"] = of_code
     for module in (compile_cost, measurement):
         vars(module)["code_size"] = lambda path: cost_of(path)[0]
     vars(with_revision)["code_digest"] = lambda image, capability: image.image_hash

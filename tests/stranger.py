@@ -27,11 +27,11 @@ def declare(folder: Path, settings: str = TABLE) -> Path:
     return package
 
 
-def made_by_init(folder: Path) -> Path:
+def made_by_init(folder: Path, *options: str) -> Path:
     """Make a git repository with what ``warpwatch init`` writes, on the branch main and not committed; returns it."""
     folder.mkdir()
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=folder, check=True)
-    done = run_command(folder, "init")
+    done = run_command(folder, "init", *options)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from tests.cheats.expected import CHEATS, KERNELS, NOT_WRITTEN, ODD_FAMILIES, Cheat
+from tests.cheats.expected import CHEATS, GAIN, KERNELS, NOT_WRITTEN, ODD_FAMILIES, Cheat
 from tests.cheats.project import (
     HONEST,
     RIGHT,
@@ -26,6 +28,7 @@ from tools.cheats import describe
 from warpwatch.devices.info import DeviceInfo
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
+MORE_ROUNDS = "--benchmark-min-rounds=30"  # of untrusted runs, which prove results of samples chosen by chance
 SOFTWARE = ("--device=software", "--benchmark-min-rounds=20", "--benchmark-max-time=0.000001")
 # One of each kind, which `make test` runs.
 QUICK = frozenset(
@@ -42,6 +45,11 @@ QUICK = frozenset(
     }
 )
 QUICK_HONEST = frozenset({"added_floats-sum_of_floats-128", "total-last_of_epoch-128", "listed-listed_by_warps-128"})
+AT_ONCE, AT_ONCE_APART = 16, 5  # cases timed in one run, which a busy machine ends in time too
+TRIES = 3  # where a busy host's times decide nothing
+TOO_BUSY = "the host is too busy to time"
+FOUND_BY_TIMES = frozenset({"window-by_value", "window-by_values", "window-last_result"})  # and by nothing else
+LATER = frozenset({"leaves_a_child", "at_exit", "writes_conftest"})  # a run is looked at when it has ended, or the next
 TIME_DECIDES = frozenset({"after_a_while"})
 FOUND_BY_TESTS = frozenset(
     {
@@ -97,31 +105,62 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_project(tmp_path_factory.mktemp("cheats"))
 
 
+Outcomes = Callable[[Collection[str]], dict[str, Outcome]]
+
+
 @pytest.fixture(scope="module", params=[(), ("--untrusted",)], ids="".join)
-def outcomes(request: pytest.FixtureRequest, folder: Path) -> dict[str, Outcome]:
-    """Time in one run whatever this session's tests of this module ask about."""
+def outcomes(request: pytest.FixtureRequest, folder: Path) -> Outcomes:
+    """Give outcomes of cases, which are timed with others that this session's tests of the module ask about."""
+    apart = "--untrusted" in request.param
     items = [item for item in request.session.items if item.path == request.path]
     chosen = [item.callspec.params for item in items if hasattr(item, "callspec")]
     cheats = [given["benched"] for given in chosen if "benched" in given]
-    cases = {case for cheat in cheats for case in (cheat.chosen(False), own_work(cheat, False))}
-    cases |= {*honest_cases((given["honest"] for given in chosen if "honest" in given), False)}
-    return run(run_pytest, folder, TIME, cases, *SOFTWARE, *request.param)
+    cases = [cheat.chosen(False) for cheat in cheats if apart or not cheat.untrusted]
+    cases += honest_cases((given["honest"] for given in chosen if "honest" in given), False)
+    cases = [*dict.fromkeys(cases)]
+    most = AT_ONCE_APART if apart else AT_ONCE
+    runs = [tuple(cases[i : i + most]) for i in range(0, len(cases), most)]
+    work = {own_work(cheat, False) for cheat in cheats}
+    options = (*request.param, MORE_ROUNDS) if apart else request.param
+
+    @functools.cache
+    def outcomes_of(together: tuple[str, ...]) -> dict[str, Outcome]:
+        return run(run_pytest, folder, TIME, {*together, *work}, *SOFTWARE, *options)
+
+    return lambda cases: dict(chain.from_iterable(outcomes_of(r).items() for r in runs if not {*r}.isdisjoint(cases)))
 
 
 @pytest.mark.parametrize("benched", parameters(*(c for c in CHEATS if not c.on_gpu and not c.untrusted)))
 def test_what_does_not_do_its_work_gets_no_figure(
-    benched: Cheat, outcomes: dict[str, Outcome], request: pytest.FixtureRequest
+    benched: Cheat, outcomes: Outcomes, folder: Path, request: pytest.FixtureRequest
 ) -> None:
-    assert_gains_nothing(benched, outcomes, on_gpu=False, judged_apart="--untrusted" in request.node.name)
+    """Where a busy host's times decide nothing, it runs again: what they miss then has the figure of its whole work."""
+    apart = "--untrusted" in request.node.name
+    found = outcomes([benched.chosen(False)])
+    for _ in range(TRIES - 1):
+        outcome, work = outcome_of(benched, found, False), found[own_work(benched, False)].least
+        missed = str(benched) in FOUND_BY_TIMES and outcome.figure and work and outcome.figure >= GAIN * work
+        if not missed and TOO_BUSY not in outcome.message:
+            break
+        cases = (benched.chosen(False), own_work(benched, False))
+        found = run(run_pytest, folder, TIME, cases, *SOFTWARE, *(("--untrusted", MORE_ROUNDS) if apart else ()))
+    assert_gains_nothing(benched, found, on_gpu=False, judged_apart=apart)
+
+
+@pytest.mark.parametrize("outcomes", [("--untrusted",)], ids="".join, indirect=True)
+@pytest.mark.parametrize("benched", parameters(*(c for c in CHEATS if c.untrusted and c.name not in LATER)))
+def test_a_call_that_changes_its_process_gains_nothing(benched: Cheat, outcomes: Outcomes) -> None:
+    assert_gains_nothing(benched, outcomes([benched.chosen(False)]), on_gpu=False, judged_apart=True)
 
 
 @pytest.mark.parametrize(
     "honest", [pytest.param(name, marks=[] if name in QUICK_HONEST else [pytest.mark.slow]) for name in HONEST]
 )
-def test_an_honest_kernel_gets_its_figure(honest: str, outcomes: dict[str, Outcome]) -> None:
+def test_an_honest_kernel_gets_its_figure(honest: str, outcomes: Outcomes) -> None:
     (case,) = honest_cases([honest], on_gpu=False)
-    assert outcomes[case].message == ""
-    assert outcomes[case].figure
+    outcome = outcomes([case])[case]
+    assert outcome.message == ""
+    assert outcome.figure
 
 
 @pytest.mark.slow
@@ -134,10 +173,9 @@ def test_the_tests_find_most_kernels_and_accuse_no_honest_one(folder: Path) -> N
     assert len([name for name in found if name.startswith((*HONEST,))]) == 2 * len(HONEST)
 
 
-@pytest.mark.parametrize("alone", parameters(*(c for c in CHEATS if c.untrusted)))
-def test_a_call_that_changes_its_process_gains_nothing(alone: Cheat, tmp_path: Path) -> None:
-    more = "--benchmark-min-rounds=30"
-    outcomes = run_alone(start_pytest, write_project(tmp_path), alone, False, *SOFTWARE, more)
+@pytest.mark.parametrize("alone", parameters(*(c for c in CHEATS if c.name in LATER)))
+def test_what_a_call_leaves_for_later_gains_nothing(alone: Cheat, tmp_path: Path) -> None:
+    outcomes = run_alone(start_pytest, write_project(tmp_path), alone, False, *SOFTWARE, MORE_ROUNDS)
     assert_gains_nothing(alone, outcomes, on_gpu=False, judged_apart=True)
     assert outcomes[own_work(alone, False)].message == ""
 

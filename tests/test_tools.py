@@ -242,7 +242,8 @@ def check(target: Path) -> subprocess.CompletedProcess[str]:
     recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe
     tools = ("check_jsonschema", "zizmor", "actionlint")
-    commands = [line.strip() for line in recipe[1].splitlines() if any(tool in line for tool in tools)]
+    lines = [line.strip() for line in recipe[1].splitlines() if ".github" in line]
+    commands = [line for line in lines if any(tool in line for tool in tools)]
     assert len(commands) == len(tools) + 1  # the forms of workflows and of actions
     script = "\n".join(command.replace("$(BIN)", str(Path(sys.executable).parent)) for command in commands)
     return subprocess.run([*SHELL, "-c", script], cwd=target, capture_output=True, text=True, check=False, timeout=60)
@@ -278,7 +279,7 @@ def test_a_mistake_in_a_workflow_or_an_action_is_found(
     path = tmp_path / ".github" / name
     text = path.read_text()
     assert sound in text
-    path.write_text(text.replace(sound, broken))
+    path.write_text(text.replace(sound, broken, 1))
     done = check(tmp_path)
     assert (done.returncode != 0) == bool(said), done.stdout + done.stderr
     assert re.search(said, done.stdout + done.stderr), done.stdout + done.stderr

@@ -28,7 +28,7 @@ from tests.cheats.project import (
     run_alone,
     write_project,
 )
-from tools.workflows import ROOT
+from tests.project import ROOT
 
 WORDS = 110  # characters of a message
 

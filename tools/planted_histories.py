@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.workflows import ROOT
+from tests.project import ROOT
 
 COMMITS, CHANGES, HISTORIES = 40, 6, 20
 SHARES = (3, 4, 5, 6, 8, 10)  # of 200 blocks, how many do their work twice

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from tests.explain import planted
 from tests.explain.planted import EXPECTED
-from tools.workflows import ROOT
+from tests.project import ROOT
 
 IN_FULL = ("padding-tile-32x8-4096x4096-float32", "loads-squares-256-256x65536-float32")
 IDENTITY = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org")

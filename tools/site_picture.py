@@ -16,7 +16,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tools.workflows import ROOT
+from tests.project import ROOT
 from warpwatch.catalogue.project import find_project
 from warpwatch.report.site.render import make_site
 from warpwatch.runs.files import run_files

@@ -1,4 +1,4 @@
-"""Reads workflows and actions of GitHub and checks their shell: ``python -m tools.workflows``, in `make check`."""
+"""Reads workflows and actions of GitHub, and jobs of GitLab, and checks their shell: ``python -m tools.workflows``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".github" / "workflows"
+TEMPLATE = ROOT / "warpwatch" / "templates" / "gitlab-kernels.yml.txt"
 ACTIONS = ROOT / ".github" / "actions"
 SHELL = ("bash", "-e", "-o", "pipefail")  # as a runner calls it for `shell: bash`, and stricter than its default
 
@@ -46,7 +47,7 @@ def steps(job: dict[str, Any]) -> list[Step]:
 
 
 def scripts() -> Iterator[tuple[str, str]]:
-    """Yield every shell script of workflows and actions, after its file, job and step."""
+    """Yield every shell script of workflows, actions and jobs of GitLab, after its file, job and step."""
     for path in sorted(FOLDER.glob("*.yml")):
         for name, job in load(path)["jobs"].items():
             for step in steps(job):
@@ -58,6 +59,9 @@ def scripts() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT)}: {step.name}", step.script
     for path in sorted(ACTIONS.glob("*/*.sh")):
         yield str(path.relative_to(ROOT)), path.read_text()
+    for name, job in load(TEMPLATE).items():
+        if lines := job.get("script"):
+            yield f"{TEMPLATE.relative_to(ROOT)}: {name}", "\n".join(lines)
 
 
 def check_script(source: str, script: str) -> str:

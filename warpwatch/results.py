@@ -24,11 +24,14 @@ from warpwatch.runs.record import (
     read_run,
     read_runs,
 )
+from warpwatch.verdict.contracts import Clause, Standing
 from warpwatch.verdict.rule import Decision, Verdict
+from warpwatch.verdict.totals import Total
 
 __all__ = [
     "BadRun",
     "CaseRecord",
+    "Clause",
     "Commit",
     "Decision",
     "Facts",
@@ -37,7 +40,9 @@ __all__ = [
     "Outcome",
     "Place",
     "RunRecord",
+    "Standing",
     "TestRecord",
+    "Total",
     "Verdict",
     "by_gpu",
     "read_run",

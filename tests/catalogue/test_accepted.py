@@ -50,7 +50,8 @@ def test_a_line_ends_where_it_does_for_compilers(sign: str) -> None:
 def build(folder: Path, **fields: Any) -> Build:
     (folder / "two.cu").write_text(SOURCE)
     (folder / "more.h").write_text("inline int f() { return 1; } // warpwatch: accept race: of a header\n")
-    kernel = ww.kernel("two", source="two.cu", entry="ns::first<float>", configurations=(32,), grid=1, **fields)
+    fields = {"source": "two.cu", "entry": "ns::first<float>", "configurations": (32,), "grid": 1, **fields}
+    kernel = ww.kernel("two", **fields)
     family = own_family(
         lambda n: {"x": ww.Out(n, "float32")},
         reference=lambda n: np.full(n, 8.0),
@@ -72,6 +73,14 @@ def test_all_that_is_accepted_of_a_kernel(tmp_path: Path) -> None:
         "race\tfirst\tmore.h:1",
     ]
     assert str(accepted_of(build(tmp_path))[0]).endswith("two.cu:6: the same value")
+
+
+def test_what_several_launches_accept_at_one_place_is_one_sentence(tmp_path: Path) -> None:
+    """Else what is found in one kernel of a variant is told as not found in the others."""
+    steps = tuple(ww.Step(f"ns::{name}<float>", grid=1, arguments="x") for name in ("first", "second"))
+    accepted = accepted_of(build(tmp_path, entry="", grid=None, launches=steps))
+    assert len({each.key for each in accepted}) == 6
+    assert len({str(each) for each in accepted}) == 3
 
 
 @pytest.mark.parametrize(

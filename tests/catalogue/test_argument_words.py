@@ -41,6 +41,8 @@ KNOWN: dict[str, Any] = {
         ("high:uint64=18446744073709551615", "uint64", 2**64 - 1),
         ("yes:bool=1", "bool", True),
         ("null", "uint64", 0),
+        ("true", "bool", True),
+        ("false", "bool", False),
         ("7", "int32", 7),
         ("m//2", "int32", 3),
         ("ceil(m/2):int64", "int64", 4),

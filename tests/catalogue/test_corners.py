@@ -62,9 +62,17 @@ def results(cases: list[Case]) -> set[tuple[int, ...]]:
     return {case.results[0].shape for case in cases}
 
 
-def test_every_variant_with_blocks_has_one_build_with_corner_cases() -> None:
-    wanted = {b.variant for b in builds(FAMILIES) if not b.variant.has_no_block and not b.family.prints}
+def test_every_variant_whose_grid_follows_from_tiles_has_one_build_with_corner_cases() -> None:
+    wanted = {b.variant for b in builds(FAMILIES) if b.variant.follows_tiles and not b.family.prints}
     assert {build.variant for build in least_builds(FAMILIES)} == wanted
+
+
+def test_rows_that_a_block_computes_whole_have_every_length() -> None:
+    for build in least_builds(FAMILIES):
+        if build.family.name == "softmax":
+            assert {n for _, n in (case.shape for case in ends(build))} >= set(range(1, 17))
+            assert all(large.shape[1] > 1 for large, _ in beyond_32_bits(build))
+            assert beyond_32_bits(build)
 
 
 def test_the_build_is_the_smallest_tile_in_the_narrowest_type() -> None:

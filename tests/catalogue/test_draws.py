@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warpwatch as ww
+from kernels.matmul import MATMUL
 from tests.catalogue.changed import own_case, own_family
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Build, Case
@@ -16,6 +17,7 @@ from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
 from warpwatch.catalogue.elements import greatest, numpy_type, smallest_normal
 from warpwatch.catalogue.expected import expected
 from warpwatch.catalogue.inputs import random_inputs
+from warpwatch.catalogue.selection import builds
 from warpwatch.devices.mismatch import compare
 
 N = 1000
@@ -66,6 +68,13 @@ def test_inputs_of_every_kind_are_what_they_are_called(dtype: str) -> None:
     assert np.ptp(parts(ALIKE)) <= 0.26
     assert (parts(ZEROS) == 0).any()
     assert ((np.abs(parts(ZEROS)) < small) & (parts(ZEROS) != 0)).any()
+
+
+def test_builds_take_different_kinds_on_each_shape() -> None:
+    for shape in MATMUL.tests:
+        tested = [Case(build, shape) for build in builds([MATMUL]) if build.variant.name == "vectorised"]
+        words = {draw.words for each in tested for draw in further_draws(each, 0)}
+        assert len(words) >= len(tested) - 1 == 3  # in the place of infinities, which none declares, is the next kind
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])

@@ -52,6 +52,26 @@ def test_several_results_are_a_tuple_in_order_or_a_mapping(reference: Callable[.
     assert made["largest"].reference.tolist() == [6.0]
 
 
+def counts(reference: Callable[..., Any], dtype: str) -> Expected:
+    arrays = {"x": ww.In(3, "int32"), "y": ww.Out(3, dtype)}
+    family = own_family(lambda n: arrays, reference=reference, exact=True, tests=((3,),))
+    return expected(own_case(family), {"x": np.arange(3, dtype=np.int32)})["y"]
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int32", "uint8", "uint64"])
+def test_integers_of_another_type_become_those_of_the_result(dtype: str) -> None:
+    made = counts(lambda x: x.astype(np.int64), dtype).reference
+    assert (made.dtype, made.tolist()) == (numpy_type(dtype), [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "kept"), [(2**40, "int32", "int64"), (-1, "uint64", "int64"), (0.5, "int32", "float64")]
+)
+def test_numbers_that_the_result_cannot_hold_stay_what_they_are(value: float, dtype: str, kept: str) -> None:
+    made = counts(lambda x: np.full(3, value), dtype).reference
+    assert (made.dtype.name, made.tolist()) == (kept, [value] * 3)
+
+
 class Same(np.ndarray):
     """Array that does not differ from any other."""
 

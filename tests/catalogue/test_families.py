@@ -29,7 +29,9 @@ def test_ids_are_unique_lower_case_and_found_again() -> None:
     timed = timed_cases(FAMILIES)
     assert len({case.id for case in timed}) == len(timed) > 500
     for case in EVERY_CASE:
-        assert re.fullmatch(r"[a-z0-9]+-[a-z_]+-(\d+(x\d+)?|host|vendor)-\d+(x\d+)*-(float(32|64)|int32|none)", case.id)
+        assert re.fullmatch(
+            r"[a-z0-9]+-[a-z_]+-(\d+(x\d+)?|host|vendor)-\d+(x\d+)*-(float(32|64)|u?int(8|32)|none)", case.id
+        )
         assert find(case.id) == case
 
 
@@ -40,6 +42,13 @@ def test_an_id_of_the_readme_stays_what_it_is() -> None:
     assert case.build.macros == {}
     assert case.work.operations == 2 * 1920 * 1024 * 1280
     assert case.work.bytes == case.array_bytes == 4 * (1920 * 1024 + 1024 * 1280 + 1920 * 1280)
+
+
+def test_threads_of_several_elements_cost_what_they_compute_beyond_the_result() -> None:
+    long, small = (find(f"matmul-tensor-128x128-{shape}-float64") for shape in ("2x1009x3", "17x33x65"))
+    assert long.launch_cost == pytest.approx(2 * 1009 * 128 * 128)
+    assert small.launch_cost == pytest.approx(2 * 33 * 128 * 128)
+    assert find("matmul-naive-16x16-2x1009x3-float64").launch_cost == 2 * 1009 * 2 * 3  # no thread has two
 
 
 def test_every_kernel_file_is_declared_and_every_declaration_has_its_file() -> None:
@@ -95,7 +104,7 @@ def test_serial_leaves_out_what_takes_longer_than_a_second_and_says_so() -> None
 
 def test_grids_cover_their_results_and_have_no_block_more() -> None:
     for case in EVERY_CASE:
-        if not case.results or case.variant.has_no_block:
+        if not case.results or not case.variant.follows_tiles:
             continue
         result, launch = case.results[0].shape, case.launch
         covered = {case.variant.x: (launch.grid[0], case.tile[0])}

@@ -127,6 +127,12 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"benchmarks": {"float32": ((1, 2),)}}, "benchmarks has (1, 2): a shape is"),
     ({"benchmarks": ((1, 2),)}, "benchmarks has (1, 2): a shape is"),
     ({"benchmarks": {"float23": ((1, 2, 3),)}}, "benchmarks has shapes for 'float23', which is none of the element"),
+    ({"weights": (1, 2)}, "weights is (1, 2): give how often each shape runs, such as {(1024, 512): 24}"),
+    ({"weights": {(9, 9, 9): 1}}, "weights has (9, 9, 9), which `benchmarks` does not: give weights of timed shapes"),
+    *(
+        ({"benchmarks": ((1, 2, 3),), "weights": {(1, 2, 3): bad}}, f"weights of (1, 2, 3) is {bad!r}: give a number")
+        for bad in (0, -1, True, "24", float("nan"), float("inf"))
+    ),
     ({"arrays": lambda m, n: {"A": ww.In((m, n))}}, "arrays has no Out or InOut, and prints is None"),
     ({"arrays": lambda rows: {}}, "arrays cannot be used: it asks for 'rows'; it can be given shape, sizes, dtype"),
     ({"arrays": lambda: 7}, "arrays of 1x1x1 is 7: give a name and In, Out, InOut or Scratch for each"),
@@ -166,9 +172,13 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"reference": lambda A, B: (A @ B).astype(np.int64)},
         "reference at 17x33x65, float64, returns int64: give float64",
     ),
+    (
+        {"reference": lambda A, B: A @ B if A.dtype.kind == "f" else (A @ B).astype(np.int64) + 2**40},
+        "reference at 17x33x65, int32, returns int64: some of its numbers are no int32",
+    ),
     ({"reference": lambda A, B: A.astype(float) @ B}, "reference at 17x33x65, int32, returns float64: give int32"),
     ({"reference": lambda A: A[:, 999]}, "reference cannot be used: IndexError: index 999 is out of bounds for axis 1"),
-    ({"reference": lambda X: X}, "reference cannot be used: it asks for 'X'; it can be given block, c, configuration"),
+    ({"reference": lambda X: X}, "reference cannot be used: it asks for 'X'; it can be given shape, sizes, dtype"),
     ({"reference": lambda: ()}, "reference returns 0 values; the results are C"),
     ({"reference": lambda A, B: (A, B)}, "reference returns 2 values; the results are C"),
     ({"reference": lambda A: {"D": A}}, "reference returns D; the results are C"),
@@ -179,7 +189,7 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"tolerance": {"C": 3}}, "tolerance of C is 3: give a rule"),
     ({"tolerance": lambda rows: ww.exact}, "tolerance cannot be used: it asks for 'rows'; it can be given shape"),
     ({"tolerance": ww.dot_error("q")}, "tolerance cannot be used: dot_error names 'q', which is not a size; there"),
-    ({"tolerance": ww.error_of(lambda X: X)}, "tolerance cannot be used: it asks for 'X'; it can be given block, c"),
+    ({"tolerance": ww.error_of(lambda X: X)}, "tolerance cannot be used: it asks for 'X'; it can be given shape"),
     ({"reference": rounded}, "tolerance at 17x33x65, float64, gives shape (3,): give a number, or one for each"),
     (
         {"dtypes": ("float32",), "tolerance": ww.relative(1e-9)},

@@ -17,6 +17,7 @@ from tests.checkout import Bench
 from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.rules import PLAIN_FLAG
 from warpwatch.catalogue.validation import problems, require, sound
 from warpwatch.catalogue.variants import Configuration
 from warpwatch.devices.compile.builds import compile_build
@@ -176,3 +177,9 @@ def test_the_command_lists_the_rest_and_refuses_the_one(broken: Checkout) -> Non
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
     assert ran.stderr.startswith(f"error: copy-naive-256-33-float32: {SAID[0]}")
     assert broken.run("warpwatch", "run", "copy-serial-host-33-float32").returncode == 0
+
+
+def test_options_that_another_revision_may_give_define_macros_or_undefine_them() -> None:
+    """Of all that nvcc takes, what names a program or a file may come from nobody else."""
+    assert all(map(PLAIN_FLAG.fullmatch, ("-DFAST=1", "-DFAST", "-UFAST", "-O3")))
+    assert not any(map(PLAIN_FLAG.fullmatch, ("-UFAST;x", "-U", "-ccbin=.", "-ofile")))

@@ -10,6 +10,8 @@ import pytest
 import warpwatch as ww
 from kernels import FAMILIES
 from tests.catalogue.changed import MATMUL, with_family, with_variant
+from warpwatch.catalogue.cases import find_case
+from warpwatch.catalogue.contracts import Contract
 from warpwatch.catalogue.launches import Owner
 from warpwatch.catalogue.selection import builds
 from warpwatch.catalogue.texts import Text
@@ -106,6 +108,26 @@ VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"order": lambda: 10**6}, "owner of matmul-tiled-8x8-17x33x65-float64 says that block"),
     ({"tile_of": lambda: (99, 99)}, "owner of matmul-tiled-8x8-17x33x65-float64 says that block"),
     ({"fallback": lambda: None}, "fallback of 17x33x65 is None: give words"),
+    (
+        {"at_least": 90},
+        "at_least of matmul-tiled-8x8-17x33x65-float64 has reference = 90: give a share of the reference's rate, such",
+    ),
+    ({"at_least": {"reference": 0.9, "roof": 1.5}}, "has roof = 1.5: give a share of what the GPU can do, such as 0.6"),
+    ({"at_least": {"rof": 0.5}}, "at_least of matmul-tiled-8x8-17x33x65-float64 has 'rof', which is not a limit; did"),
+    ({"at_least": True}, "has reference = True: give a share"),
+    ({"at_least": lambda q: 0.5}, "at_least cannot be used: it asks for 'q'"),
+    ({"at_most": 64}, "at_most of matmul-tiled-8x8-17x33x65-float64 is 64: give dict(registers=..., local_bytes=...,"),
+    ({"at_most": {"regs": 64}}, "has 'regs', which is not a limit; did you mean registers?"),
+    ({"at_most": {"registers": 0}}, "has registers = 0: give a whole number from 1 to 255, of a thread"),
+    ({"at_most": {"registers": 63.5}}, "has registers = 63.5: give a whole number"),
+    ({"at_most": {"local_bytes": -1}}, "has local_bytes = -1: give a whole number from 0 to 524,288, of a thread"),
+    ({"at_most": {"seconds": 50}}, "has seconds = 50: give a time of a launch in seconds, such as 50e-6"),
+    ({"at_most": {"seconds": float("nan")}}, "has seconds = nan: give a time"),
+    (
+        {"at_most": lambda m: {"seconds": 1.0 if m < 2048 else 0}},
+        "at_most of matmul-tiled-8x8-2048x2048x2048-float64 has",
+    ),
+    ({"threshold": 3}, "threshold of matmul-tiled-8x8-17x33x65-float64 has threshold = 3: give a share of the time"),
 ]
 
 
@@ -127,3 +149,37 @@ def test_a_call_that_asks_for_what_there_is_not_is_a_mistake() -> None:
     (problem,) = problems(with_family(variants=(*(v for v in MATMUL.variants if v.name != "cublas"), variant)))
     said = "function asks for 'alpha'; it can be given A, B, C, block, c, configuration, shape, sizes, dtype"
     assert str(problem).startswith(f"family matmul, variant cublas: {said}")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (
+            "cublas",
+            {"at_least": 0.9},
+            "at_least of matmul-cublas-vendor-17x33x65-float64 is a share of no other case's",
+        ),
+        ("cublas", {"at_most": {"registers": 64}}, "has registers, local_bytes, and it is a call, whose machine code"),
+        ("serial", {"at_most": {"seconds": 1.0}}, "at_most limits what runs on the host, whose times are not judged"),
+    ],
+)
+def test_a_limit_that_a_variant_cannot_have_is_a_mistake(name: str, change: dict[str, Any], message: str) -> None:
+    (problem,) = problems(with_variant(name, **change))
+    assert message in str(problem)
+
+
+def test_limits_that_make_sense_are_a_contract() -> None:
+    families = with_variant(
+        at_least=lambda m, dtype: 0.9 if m > 1000 and dtype != "int32" else None,
+        at_most={"registers": 64, "local_bytes": 0},
+        threshold=0.03,
+    )
+    assert not problems(families)
+    small, large = (
+        find_case(families, f"matmul-tiled-8x8-{size}-float64").contract for size in ("17x33x65", "1024x1024x1024")
+    )
+    assert small == Contract(registers=64, local_bytes=0, threshold=0.03)
+    assert large == Contract(reference=0.9, registers=64, local_bytes=0, threshold=0.03)
+    assert large.tighter(Contract(reference=0.8, registers=40, seconds=1e-3)) == Contract(
+        reference=0.9, registers=40, local_bytes=0, seconds=1e-3, threshold=0.03
+    )

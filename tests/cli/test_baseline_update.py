@@ -22,7 +22,7 @@ FEW = "matmul and naive and 128x128x128 and float32 and not host"
 
 @pytest.fixture
 def there() -> Iterator[StandIn]:
-    with serve() as host:
+    with serve(StandIn()) as host:
         yield host
 
 

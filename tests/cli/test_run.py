@@ -53,6 +53,11 @@ def test_rows_are_compared_where_indices_wrap(software: Worker) -> None:
     assert said.startswith("transpose-padded-16x16-149x351-float32 is wrong in ")
 
 
+def test_rows_of_every_result_are_compared(software: Worker) -> None:
+    two = [f"layernorm-registers-{block}-149x351-float32" for block in (256, 512)]
+    assert software.call(problems, cases(two), images(software, two), 1, 149 * 351 // 2) == []
+
+
 def test_the_row_at_the_limit_is_among_those_compared() -> None:
     case = find_case(FAMILIES, "transpose-padded-32x32-46349x46351-float32")
     rows = sampled_rows(case, 2**31)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -76,6 +77,11 @@ def test_a_file_with_host_code_has_the_machine_code_of_its_device_code(file: Pat
     assert needed.files == ["k.cu"]
 
 
+def test_a_kernel_may_call_what_a_build_by_pytorch_lets_it_call(file: Path) -> None:
+    kernel = "template <int N> __global__ void scale(float* x) { *x = std::numeric_limits<float>::max() * N; }\n"
+    assert b"scaleILi3EEvPf" in image_of(file, "#include <limits>\n" + HOST.format(kernel)).path.read_bytes()
+
+
 DISPATCH = """\
 #include <torch/extension.h>
 template <typename T> __global__ void scale(T* x) { x[threadIdx.x] = T(2.0f) * x[threadIdx.x]; }
@@ -129,6 +135,12 @@ def test_an_error_has_the_files_own_line(file: Path, wrong: str, said: list[str]
 
 
 @pytest.mark.slow
+def test_a_macro_that_the_command_line_undefines_is_of_no_missing_header(file: Path) -> None:
+    file.write_text(HOST.format("#ifdef LANES\n#error wide\n#endif\n" + DEVICE))
+    assert compile_file(file, {}, GPU, (*compiler.NVCC_FLAGS, "-ULANES"), root=file.parent).path.is_file()
+
+
+@pytest.mark.slow
 def test_an_error_in_a_file_without_host_code_is_that_of_the_whole_file(file: Path) -> None:
     with pytest.raises(CompileError) as caught:
         image_of(file, "float plain(float x) { return x; }\n__global__ void wrong(float* x) { *x = plain(1); }\n")
@@ -141,6 +153,24 @@ def test_a_header_that_appears_makes_another_image(file: Path) -> None:
     assert image_of(file, HOST.format(DEVICE), file.parent) == first
     (file.parent / "nowhere" / "server.h").write_text("#define threadIdx blockIdx\n")
     assert image_of(file, HOST.format(DEVICE), file.parent).image_hash != first.image_hash
+
+
+@pytest.mark.slow
+def test_clang_reads_the_headers_of_a_file_once_and_keeps_few(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
+    folder = tmp_path / "kept" / "softcuda"
+    folder.mkdir(parents=True)
+    for number in range(9):
+        (folder / f"beginning-{number}.pch").touch()
+        os.utime(folder / f"beginning-{number}.pch", (number, number))
+    for text in (DEVICE, DEVICE.replace("2 *", "3 *")):
+        image_of(file, HOST.format(text))
+    kept = {path.name: path.stat().st_mtime for path in folder.iterdir()}
+    assert len(kept) == 8
+    assert "beginning-1.pch" not in kept
+    assert len([seconds for seconds in kept.values() if seconds > 9]) == 1
 
 
 def is_quick(case: Case) -> bool:

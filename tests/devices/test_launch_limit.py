@@ -36,7 +36,7 @@ def launch(worker: Worker, folder: Path, turns: str, *, pause: bool) -> tuple[by
     if pause:
         timer.start()
     begin = time.monotonic()
-    said = worker.call(calls.run_or_say, image.path, "loop", (1, 1, 1), (1, 1), 128, 0)
+    (said,) = worker.call(calls.in_orders, (None,), calls.run_or_say, image.path, "loop", (1, 1, 1), (1, 1), 128, 0)
     elapsed = time.monotonic() - begin
     if pause:
         timer.join()

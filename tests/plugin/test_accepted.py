@@ -34,7 +34,7 @@ FILL = ww.Family(
     ),
 )
 """
-FOUND = "race in fill at perf/k.cu:3: any value will do"
+FOUND = "race at perf/k.cu:3: any value will do"
 
 
 @pytest.mark.slow
@@ -80,11 +80,15 @@ def test_an_accepted_finding_is_shown_and_fails_nothing(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, "--device=software", "--json=out.json")
     assert done.returncode == 0, done.stdout
     assert f"accepted: {FOUND} (2 tests)" in done.stdout
-    assert "accepted, and found by no test of this run: out of bounds in fill at perf/k.cu:5: never" in done.stdout
+    assert "accepted, and found by no test of this run: out of bounds at perf/k.cu:5: never" in done.stdout
     document = json.loads((tmp_path / "out.json").read_text())
     assert all(FOUND in case["remarks"] for case in document["cases"])
     assert f"accepted: {FOUND} (2 tests)" in document["notes"]
     run = run_python(tmp_path, "-m", "warpwatch", "run", "fill-k-32-5-float32", "--device", "software")
     assert f"accepted  {FOUND}" in run.stdout, run.stdout + run.stderr
+    (tmp_path / "perf" / "k.cu").write_text(KERNEL.replace("8", "7"))
+    wrong = run_pytest(tmp_path, "--device=software").stdout
+    assert "accepted  race at perf/k.cu:3, which may be the cause" in wrong, wrong
+    assert "declare valid=" not in wrong
     (tmp_path / "perf" / "k.cu").write_text(KERNEL.replace("// warpwatch: accept race: any value will do", ""))
     assert "race in fill" in run_pytest(tmp_path, "--device=software").stdout

@@ -154,7 +154,7 @@ def test_more_slower_cases_than_are_explained_are_told_so(monkeypatch: pytest.Mo
 def concluded(monkeypatch: pytest.MonkeyPatch, *, option: str = "", **stats: list[object]) -> list[str]:
     """Return the last lines of a benchmark run of one case, which is compared with nothing."""
     monkeypatch.setattr(Ending, "_wants_tables", lambda self: True)
-    monkeypatch.setattr(Ending, "_energies", lambda self: ((), ()))
+    monkeypatch.setattr(Ending, "_observed", lambda self, option: (0, ()))
     monkeypatch.setattr(ending, "value_of", lambda config, name: [])
     asked = SimpleNamespace(option=option, required=False, nothing="", advice=())
     comparison = BaselineComparison()

@@ -90,16 +90,20 @@ def test_a_fault_has_its_line(tmp_path: Path, edit: tuple[str, str], kind: str) 
     assert (rest["reason"], len(rest["names"])) == ("the run ended before they ran", 2)
 
 
+LEFT = "NOTHING RAN: no test is left of those that"
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("args", "device", "outcome", "message"),
     [
         (ONE, "none", "nothing checked", "NOTHING WAS TESTED: all 3 tests were skipped"),
-        (("-k", "zzz"), "software", "nothing checked", "NOTHING RAN: no test is left of those that -k 'zzz' and"),
+        (("-k", "zzz"), "software", "nothing checked", f"{LEFT} -k 'zzz' and"),
+        (("-k", "zzz", "--sizes=7,9"), "software", "nothing checked", f"{LEFT} -k 'zzz' and --sizes 7,9"),
         (("--against", "-x"), "software", "refused", "--against=-x: "),
         (("--collect-only",), "software", "nothing checked", "no test passed or failed"),
     ],
-    ids=["skipped", "unselected", "refused", "collected"],
+    ids=["skipped", "unselected", "without sizes", "refused", "collected"],
 )
 def test_nothing_checked_is_never_passed(
     tmp_path: Path, args: tuple[str, ...], device: str, outcome: str, message: str

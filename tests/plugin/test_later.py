@@ -54,7 +54,7 @@ def test_against_a_revision_only_what_is_measured_is_announced(checkout: Bench, 
     """
     done = checkout.bench("--against", "HEAD", few=False, changed=["copy-naive-256-float32"], announced=str(told))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 same, 40 identical" in done.stdout
+    assert "4 same, 43 identical" in done.stdout
     assert lines(told)[:3] == ahead(NAIVE[1:], wanted=True)
     first = [names.split(",")[0] for names, _ in lines(told)]
     assert first[3] in NAIVE[-2:]  # the control, which the commit's hash chooses, may have the inputs of the last

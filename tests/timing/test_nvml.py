@@ -243,6 +243,23 @@ def test_a_process_without_a_name_is_told_by_its_number(name: str | bytes) -> No
     assert said.split(" (")[0]
 
 
+def test_others_are_asked_for_four_times_a_second(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks, seen, told = Clocks(""), list[float](), list[tuple[str, ...]]()
+
+    def at_work(*_: object) -> tuple[str, ...]:
+        seen.append(now[0])
+        return (f"train at {now[0]}",)
+
+    monkeypatch.setattr(nvml, "at_work", at_work)
+    monkeypatch.setattr(clocks, "_nvml", SetUp(GetClockInfo=1980, GetCurrentClocksEventReasons=0))
+    monkeypatch.setattr(clocks, "_handle", None, raising=False)
+    for _ in range(9):
+        told.append(clocks.read().others)
+        now[0] += 0.1
+    assert seen == pytest.approx([0.0, 0.3, 0.6])
+    assert told[:4] == [("train at 0.0",)] * 3 + [(f"train at {seen[1]}",)]
+
+
 def test_others_disturb_as_a_throttled_clock_does() -> None:
     assert Clock(1980, (), ("train (process 1)",)).is_disturbed
     assert Clock(1980, ("software power cap",)).is_disturbed

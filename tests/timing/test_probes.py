@@ -80,6 +80,13 @@ def _no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "clocks", lambda: SimpleNamespace(highest=1980))
 
 
+def test_float64_may_run_on_tensor_cores() -> None:
+    given = product("", "float64")
+    assert remark_on_rate(given, of_h100(), given.work.operations / 61.2e12) == ""
+    said = remark_on_rate(given, of_h100(), given.work.operations / 70e12)
+    assert said.startswith("70.0 TFLOP/s of 66.9 (tensor fp64): on another pipe")
+
+
 @pytest.mark.usefixtures("_no_nvml")
 @pytest.mark.parametrize(
     ("pipe", "seconds", "said"),

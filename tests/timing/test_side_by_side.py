@@ -93,7 +93,8 @@ def measure(image: Path, played: Played) -> tuple[PairSamples, int]:
         mock.patch.object(gpu(), "info", replace(gpu().info, has_gpu_clock=True)),
         mock.patch.object(nvml, "clocks", return_value=clocks),
         mock.patch("warpwatch.timing.nvml.SETTLE_SECONDS", 0.5 if played.capped == LASTING else 30.0),
-        mock.patch("warpwatch.timing.probes.CLEARLY", 0.0),  # the times are the host's, which scatter more than a GPU's
+        # The times are the host's, which scatter more than a GPU's.
+        mock.patch.multiple("warpwatch.timing.probes", CLEARLY=0.0, CLEARLY_LATER=0.0),
     ):
         return measure_pair(CASE, image, own_side(CASE), image, plan), reads[0]
 

@@ -16,7 +16,7 @@ from warpwatch.catalogue.expressions import BadExpression, evaluate, names_of
 NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<size>\.size)?(:(?P<type>\w+))?(=(?P<value>\S+))?", re.ASCII)
 EXPRESSION = re.compile(r"(?P<text>.+?)(:(?P<type>\w+))?", re.ASCII)
 WORD = re.compile(r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\S)+")  # blanks in parentheses do not end one
-NULL = "null"
+CONSTANTS = {"null": np.uint64(0), "true": np.bool_(True), "false": np.bool_(False)}
 CURE = "write x, m, m:int64, x.size, ceil(m/32), null or eps:float32=1e-5"
 Known = Mapping[str, Any]
 
@@ -41,8 +41,8 @@ def fill(
 ) -> tuple[np.generic, ...]:
     """Return the arguments as NumPy scalars. Raises BadArguments.
 
-    A word is a pointer (``y``, ``null``), a size (``m``, ``m:int64``), the elements of an array (``x.size``), a scalar
-    (``eps``), a constant (``eps:float32=1e-5``) or arithmetic with these numbers (``1/sqrt(m):float32``).
+    A word is a pointer (``y``, ``null``), ``true`` or ``false``, a size (``m``, ``m:int64``), the elements of an array
+    (``x.size``), a scalar (``eps``), a constant (``eps:float32=1e-5``) or arithmetic (``1/sqrt(m):float32``).
     ``addresses``, ``shapes``: of arrays by name. ``sizes``: of the case's shape. ``scalars``: type and value by name.
     ``macros``: those that are whole numbers.
     """
@@ -63,8 +63,8 @@ def fill(
             return _scalar(name, *scalars[name])
         if full in numbers:
             return _scalar(name, match["type"] or "int32", numbers[full])
-        if full == NULL:
-            return np.uint64(0)
+        if full in CONSTANTS:
+            return CONSTANTS[full]
         if match["size"]:
             raise BadArguments(f"{full} is of no array; there are {', '.join(shapes)}")
         raise BadArguments(f"{name} is neither an array nor a size nor a scalar; there are {known}")

@@ -17,6 +17,7 @@ import numpy as np
 
 from warpwatch.catalogue.argument_words import fill, whole, words_in
 from warpwatch.catalogue.arrays import Array, CaseArray, Shape
+from warpwatch.catalogue.contracts import Contract, declared
 from warpwatch.catalogue.declaration import LARGEST_GRID_Y, LARGEST_SIZE, Family, arrays_of, of_case, registered
 from warpwatch.catalogue.elements import C_TYPES, itemsize, numpy_type
 from warpwatch.catalogue.launches import Launch, Owner, Sizes, Step, Work, three
@@ -134,7 +135,11 @@ class Case:
 
     _repr_pretty_ = print_short
 
-    @property
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without what was computed."""
+        return Case, (self.build, self.shape)
+
+    @cached_property
     def id(self) -> str:
         """Name of the case, ``<family>-<variant>-<block>-<shape>-<dtype>``, by which baselines are found."""
         return "-".join(self.parameters.values())
@@ -179,19 +184,19 @@ class Case:
         own = self.build.configuration
         return self.family.given(self.shape, self.dtype, block=own.block, c=own, configuration=own)
 
-    @property
+    @cached_property
     def arrays(self) -> tuple[CaseArray, ...]:
         """The family's arrays, then the scratch memory of the variant."""
         scratch = self.value(self.variant.scratch or {})
         own = (of_case(name, array, self.dtype) for name, array in scratch.items())
         return (*arrays_of(self.family, self.shape, self.dtype), *own)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[CaseArray, ...]:
         """The arrays that are drawn and uploaded."""
         return tuple(array for array in self.arrays if array.is_input)
 
-    @property
+    @cached_property
     def results(self) -> tuple[CaseArray, ...]:
         """The arrays that are compared; none where the kernel prints."""
         return tuple(array for array in self.arrays if array.is_result)
@@ -212,11 +217,18 @@ class Case:
         kernel = {"family": self.family.name, "variant": self.variant.name, "block": self.build.block_name}
         return kernel | {"shape": self.shape_name, "dtype": self.dtype}
 
-    @property
+    @cached_property
     def launch_cost(self) -> float:
-        """Rough cost of a launch on the software device: operations, accesses of 4 bytes, or 16 for each thread."""
+        """Rough cost of a launch on the software device: operations, accesses of 4 bytes, or 16 for each thread.
+
+        Threads that compute several elements each do so beyond the result too, which counts as well.
+        """
         threads = sum(int(np.prod((*step.launch.grid, *step.launch.block), dtype=float)) for step in self.steps)
-        return max(self.work.operations, self.work.bytes / 4, 16 * threads)
+        operations: float = self.work.operations
+        if self.variant.threads and self.results:
+            computed = float(np.prod((*self.steps[-1].launch.grid, *self.tile), dtype=float))
+            operations *= max(1.0, computed / max(1, *(int(np.prod(array.shape)) for array in self.results)))
+        return max(operations, self.work.bytes / 4, 16 * threads)
 
     @property
     def deterministic(self) -> bool | None:
@@ -229,6 +241,12 @@ class Case:
         """The sizes whose value changes no bit of the rows that a smaller and a larger result both have."""
         own = self.variant.same_for
         return self.family.same_for if own is None else own
+
+    @property
+    def contract(self) -> Contract:
+        """The limits that the declaration sets."""
+        variant = self.variant
+        return declared(*(self.value(given) for given in (variant.at_least, variant.at_most, variant.threshold)))
 
     @property
     def fallback(self) -> str:
@@ -246,7 +264,7 @@ class Case:
         seconds = call(self.family.serial_seconds, self.given) if self.variant.on_host else 0.0
         return f"would take about {seconds:.0f} s on one core" if seconds > 1.0 else None
 
-    @property
+    @cached_property
     def steps(self) -> tuple[CaseStep, ...]:
         """The launches of the case, in order; those of a call and of the host are one, of one thread."""
         if steps := self.variant.launches:

@@ -176,10 +176,10 @@ def ends(build: Build) -> list[Case]:
     Every length modulo two sectors occurs on both sides of a tile's end. The other axis takes these lengths in the
     opposite order, and so do the sizes that are summed over.
     """
-    (x, y), family, usual = tile(build), build.family, _tests(build)[0]
+    (x, y), usual = tile(build), _tests(build)[0]
     shapes = []
     for i in range(1, 2 * SECTOR_BYTES // itemsize(build.dtype) + 1):
-        inner = tuple(i if j in _axes(family)[1] else size for j, size in enumerate(usual))
+        inner = tuple(i if j in _inner(build) else size for j, size in enumerate(usual))
         shapes += [_shape(build, x + i, 2 * y - i + 1, inner), _shape(build, 2 * x - i + 1, y + i, inner)]
     for part in range(1, 8):
         shapes.append(_shape(build, max(1, x * part // 8 + 1), max(1, y * (8 - part) // 8), usual))
@@ -215,9 +215,7 @@ def beyond_32_bits(build: Build) -> list[tuple[Case, Case]]:
     Along each axis of the result in turn there are as many blocks as fill the grid exactly, so that its last block is
     that of the last element; the last tile is whole, or one element short.
     """
-    inners = [
-        tuple(FEW if i in _axes(build.family)[1] else n for i, n in enumerate(c.shape)) for c in several_blocks(build)
-    ]
+    inners = [tuple(FEW if i in _inner(build) else n for i, n in enumerate(c.shape)) for c in several_blocks(build)]
     cases = []
     for inner, (axis, step) in product(inners, enumerate(tile(build))):
         if axis == 1 and build.variant.y is None:
@@ -258,6 +256,12 @@ def _outer(family: Family) -> tuple[int, ...]:
     return tuple(sorted(_axes(family)[0].values()))
 
 
+def _inner(build: Build) -> set[int]:
+    """Return the sizes along which no index of a block runs: those that are summed over, and rows in one block."""
+    growing, free = _axes(build.family)
+    return {*free, *(i for axis, i in growing.items() if axis not in (build.variant.x, build.variant.y))}
+
+
 def _shape(build: Build, x: int, y: int, inner: Shape) -> Shape:
     """Return the shape whose result has ``x`` and ``y`` elements along x and y; other sizes are those of ``inner``."""
     growing, wanted = _axes(build.family)[0], {build.variant.x: x, build.variant.y: y}
@@ -265,5 +269,5 @@ def _shape(build: Build, x: int, y: int, inner: Shape) -> Shape:
     result = build.family.result_shape(base)
     shape = list(base)
     for axis, i in growing.items():
-        shape[i] += wanted.get(axis, 1) - result[axis]
+        shape[i] = shape[i] + wanted[axis] - result[axis] if axis in wanted else inner[i]
     return tuple(shape)

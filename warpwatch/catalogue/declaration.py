@@ -25,6 +25,7 @@ from warpwatch.catalogue.valid_shapes import describe, nearest
 from warpwatch.catalogue.variants import Benchmarks, Variant
 
 LARGEST_SIZE = 2**30  # kernels count rows and columns in int, rounded up to whole blocks
+LARGEST_WEIGHT = 1e12  # launches of a shape, so that sums and ratios stay far from overflow
 TIMED_SEED = 20  # of the inputs of benchmarks, so that every run times the same numbers
 _run_seed: list[int] = []  # of this run: of all its random numbers, where nobody may know them before
 LARGEST_GRID_Y = 65_535  # CUDA's limit for gridDim.y and gridDim.z, of every architecture
@@ -63,6 +64,8 @@ class Family:
     - ``draw``: ``rng``, ``exact`` -> inputs by name, where uniform random numbers will not do;
     - ``work``: -> Work; left out: each array is moved once;
     - ``tests``, ``benchmarks``: shapes that are tested and timed, the latter also for each element type;
+    - ``weights``: shape -> how often it runs beside the other timed shapes, such as launches a training step; verdicts
+      then have the total of each build. Shapes that are left out count for nothing;
     - ``folder``: of the kernels' files; left out: that of the file which declares the family;
     - ``valid``: sizes -> whether the kernels take such a shape, such as ``lambda n: n % 32 == 0``. Corner cases and
       random shapes are moved to the nearest valid ones;
@@ -90,6 +93,7 @@ class Family:
     draw: Callable[..., Mapping[str, Any]] | None = None
     work: Callable[..., Work] | None = None
     benchmarks: Benchmarks = ()
+    weights: Mapping[Shape, float] = field(default_factory=dict)
     folder: Path = field(default_factory=_folder_of_caller)
     valid: Callable[..., bool] | None = None
     fits: Callable[..., str | None] = lambda: None

@@ -9,17 +9,20 @@ in the results' types are not used.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import itertools
 import warnings
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.declaration import run_seed
 from warpwatch.catalogue.elements import (
     greatest,
     is_float,
@@ -47,6 +50,10 @@ A_FEW = 4  # times the largest change: a formula may round more often, as a vari
 COARSEST = 0.0625  # of the largest result: what a tolerance for the usual inputs allows at most to others of any size
 FEW = 0.25  # of a result's elements: where no more differ between inputs nearby, the result has steps
 MOST_CHANGE = 0.125  # of an input: what no rounding errors of a useful kernel amount to
+KEPT_BYTES = 2**27  # of the draws that are kept for the next cases
+
+
+_Draw = TypeVar("_Draw", bound="Draw | None")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +65,41 @@ class Draw:
     right: Mapping[str, Expected]
     special: bool = False
 
+    @property
+    def nbytes(self) -> int:
+        arrays = (np.asarray(array) for each in self.right.values() for array in (each.reference, each.bound))
+        return sum(array.nbytes for array in (*self.inputs.values(), *arrays))
 
+
+class Kept:
+    """The draws that were made last, which all cases of a family, shape and element type share.
+
+    Each is a copy: a declaration's function may write the array that it returned once more.
+    """
+
+    def __init__(self) -> None:
+        self._draws: dict[tuple[object, ...], Draw | None] = {}
+        self._nbytes = 0
+
+    def get(self, make: Callable[..., _Draw], case: Case, *args: object) -> _Draw:
+        """Return ``make(case, *args)``, from an earlier call if it is still kept."""
+        key = (make, case.family, case.dtype, case.shape, run_seed(), *args)
+        if key in self._draws:
+            draw = self._draws[key] = self._draws.pop(key)  # now the last one
+            return draw  # type: ignore[return-value]  # of the same function
+        made = make(case, *args)
+        self._draws[key] = copy.deepcopy(made)
+        self._nbytes += _nbytes(made)
+        while self._nbytes > KEPT_BYTES:
+            self._nbytes -= _nbytes(self._draws.pop(next(iter(self._draws))))
+        return made
+
+
+def _nbytes(draw: Draw | None) -> int:
+    return 0 if draw is None else draw.nbytes
+
+
+kept = Kept()
 Inputs = Mapping[str, Array]
 # Changes the real numbers of a piece of an array, within the range that is declared, and says in words what they are.
 Change = Callable[[np.random.Generator, Array, float | None, float | None], str]
@@ -76,9 +117,9 @@ def further_draws(case: Case, seed: int, by: Compute = compute) -> list[Draw]:
     own = (case.dtype, case.build.configuration, case.shape)
     takes_turns = case.launch_cost > DEAR or not has_few_cases(case)
     # Every dtype and configuration begins with another one, so that each shape gets them all too.
-    turn = cases.index(own) + cases.index(own) // len(tests) if own in cases and takes_turns else 0
+    turn = sum(divmod(cases.index(own), len(tests))) if own in cases and takes_turns else 0
     first = turn % len(KINDS)
-    draws = (draw for kind in (*KINDS[first:], *KINDS[:first]) if (draw := kind(case, seed, by)))
+    draws = (draw for kind in (*KINDS[first:], *KINDS[:first]) if (draw := kept.get(kind, case, seed, by)))
     return list(itertools.islice(draws, 1 if takes_turns else None))
 
 

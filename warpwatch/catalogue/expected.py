@@ -38,7 +38,7 @@ def compute(
 
     ``magnitudes``: of the inputs, or of the products where the function says that it can.
     """
-    given: dict[str, Any] = {**case.given, **_kept_apart(inputs)}
+    given: dict[str, Any] = {**case.family.given(case.shape, case.dtype), **_kept_apart(inputs)}
     if takes(function, "part"):
         given["part"] = part
     if magnitudes and takes(function, "magnitudes"):
@@ -81,12 +81,21 @@ def _named(case: Case, returned: Any) -> dict[str, Any]:
         returned = dict(zip(names, returned, strict=False))
     if not right:
         raise BadCase(f"{case.id}: the reference returns {have or 'nothing'}; the results are {', '.join(names)}")
-    return {name: _plain(returned[name]) for name in names}
+    return {array.name: _plain(returned[array.name], numpy_type(array.dtype)) for array in case.results}
 
 
-def _plain(value: Any) -> Any:
-    """Return an array as NumPy's own type, since another one decides what it equals; other values as they are."""
-    return np.asarray(value) if isinstance(value, np.ndarray) else value
+def _plain(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return an array as NumPy's own class, since another one decides what it equals; other values as they are.
+
+    Integers of another type, such as the int64 of ``argmin``, become those of a result's type where it holds them all.
+    """
+    if not isinstance(value, np.ndarray):
+        return value
+    value = np.asarray(value)
+    if dtype.kind in "iu" and value.dtype.kind in "iu" and value.dtype != dtype:
+        converted = value.astype(dtype)
+        return converted if np.array_equal(converted, value) else value
+    return value
 
 
 def rule_of(case: Case, name: str) -> Rule:
@@ -116,7 +125,7 @@ def expected(
         result = Result(
             dtype=numpy_type(array.dtype),
             reference=references[array.name],
-            given=case.given,
+            given=case.family.given(case.shape, case.dtype),
             magnitudes=lambda: by(case, case.family.reference, inputs, part, magnitudes=True)[array.name],
             plain=lambda function: by(case, function, inputs, part)[array.name],
             ordinary=ordinary,
@@ -141,4 +150,7 @@ def result_checks(case: Case, results: Mapping[str, Any]) -> Checks:
         has_kind = is_float(exact) and value.dtype.kind == wide(exact).kind
         suits = value.dtype == exact or (has_kind and value.dtype.itemsize > exact.itemsize)
         kinds = dict.fromkeys([wide(exact).name, array.dtype] if is_float(exact) else [array.dtype])
-        yield suits, f"{where} returns {value.dtype}: give {' or '.join(kinds)}"
+        cure = f"give {' or '.join(kinds)}"
+        if {value.dtype.kind, exact.kind} <= {"i", "u"}:
+            cure = f"some of its numbers are no {array.dtype}"
+        yield suits, f"{where} returns {value.dtype}: {cure}"

@@ -94,6 +94,16 @@ def codes_in(file: str) -> frozenset[types.CodeType]:
     return frozenset(codes)
 
 
+@functools.cache
+def functions_in(file: str) -> dict[int, list[Any]]:
+    """Return the syntax trees of a file's functions by their first line. Raises NotFollowed."""
+    found: dict[int, list[Any]] = {}
+    for node in ast.walk(parsed(file)):
+        if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.setdefault(first_line(node), []).append(node)
+    return found
+
+
 class Reached:
     """Descriptions of the values that a function reaches, as lists of texts. ``tree``: what lies there is followed."""
 
@@ -316,11 +326,10 @@ def global_names(code: types.CodeType) -> set[str]:
 
 def node_of(code: types.CodeType) -> Any:
     """Find a function in its file by where its instructions come from. Raises NotFollowed."""
-    kinds = (ast.Lambda,) if code.co_name == "<lambda>" else (ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes: list[Any] = [node for node in ast.walk(parsed(code.co_filename)) if isinstance(node, kinds)]
-    places = [(row, column) for row, _, column, end in code.co_positions() if row and column is not None and end]
-    nodes = [n for n in nodes if first_line(n) == code.co_firstlineno and getattr(n, "name", "") in ("", code.co_name)]
+    begun_there = functions_in(code.co_filename).get(code.co_firstlineno, [])
+    nodes = [node for node in begun_there if getattr(node, "name", "<lambda>") == code.co_name]
     if len(nodes) > 1:  # several on one line
+        places = [(row, column) for row, _, column, end in code.co_positions() if row and column is not None and end]
         nodes = [node for node in nodes if places and all(is_within(place, node.body) for place in places)]
     if not nodes or code not in codes_in(code.co_filename):  # it may have been changed since it was loaded
         raise NotFollowed(f"the source of {code.co_name} is not found in {Path(code.co_filename).name}")

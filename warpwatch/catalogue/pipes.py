@@ -25,5 +25,10 @@ PIPES: Mapping[str, Mapping[Capability, int]] = {
     "tensor fp8": {ADA: 2048, HOPPER: 8192, B200: 16384},
     "tensor int8": {TURING: 2048, A100: 4096, AMPERE: 2048, ADA: 2048, HOPPER: 8192},
 }
-# The pipe that operations on such elements run on where a declaration names none.
-USUAL = {"float32": "fp32", "float64": "fp64", "float16": "tensor fp16", "bfloat16": "tensor bf16"}
+# The pipes that may do operations on such elements where a declaration names none: the fastest is the limit.
+USUAL = {
+    "float32": ("fp32",),
+    "float64": ("fp64", "tensor fp64"),  # which compute alike, to the bit
+    "float16": ("tensor fp16",),
+    "bfloat16": ("tensor bf16",),
+}

@@ -22,7 +22,8 @@ from warpwatch.catalogue.accepted import Accept, BadComment, comments_in
 from warpwatch.catalogue.arrays import DeclaredArray, Role, Scalar, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage
 from warpwatch.catalogue.cases import Build, Case, Checks, case_of, exists, given_of
-from warpwatch.catalogue.declaration import LARGEST_SIZE, Family, arrays_of, is_drawn_by_run
+from warpwatch.catalogue.contracts import LEAST, MOST, RESOURCES, faults
+from warpwatch.catalogue.declaration import LARGEST_SIZE, LARGEST_WEIGHT, Family, arrays_of, is_drawn_by_run
 from warpwatch.catalogue.elements import C_TYPES, NONE, is_float, no_word, word_of
 from warpwatch.catalogue.inputs import own_inputs, random_inputs
 from warpwatch.catalogue.launches import Capability, Step, Work
@@ -38,12 +39,13 @@ TYPES = [name for name in C_TYPES if name != NONE]
 # What functions of a declaration are given besides the sizes and arrays, which therefore cannot have these names.
 RESERVED = {"shape", "sizes", "dtype", "itemsize", "part", "magnitudes", "rng", "exact", "at", "padding", "stream"}
 NO_SIZES = RESERVED | {"block", "configuration", "index", "offset"}  # which functions ask for beside the sizes
+HOST_LIMIT = "limits what runs on the host, whose times are not judged: leave it out"
 FIRST_POINTER, SPACING = 1 << 44, 1 << 40  # addresses that are never accessed
 # Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
 PLAIN_FLAG = re.compile(
     r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
     r"|prec-sqrt=\w+|maxrregcount=\d+|extra-device-vectorization|expt-relaxed-constexpr|(expt-)?extended-lambda"
-    r"|default-stream=[\w-]+|D\w+(=\w*)?)"
+    r"|default-stream=[\w-]+|D\w+(=\w*)?|U\w+)"
 )
 DRAWS = range(3)  # seeds of draws that must differ
 FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
@@ -182,6 +184,19 @@ def _benchmarks(family: Family, variant: Variant | None = None) -> Checks:
             known = TYPES if variant else types(family)
             yield dtype in known, f"has shapes for {dtype!r}, which is none of the element types {', '.join(known)}"
         yield from _shapes(family, shapes, variant)
+
+
+def _weights(family: Family) -> Checks:
+    weights = family.weights
+    yield isinstance(weights, Mapping), f"is {weights!r}: give how often each shape runs, such as {{(1024, 512): 24}}"
+    if not weights:
+        return
+    kinds = [(variant, dtype) for variant in family.variants for dtype in family.dtypes_of(variant)]
+    timed = {shape for kind in kinds for shape in family.benchmarks_of(*kind)}
+    for shape, weight in weights.items():
+        yield shape in timed, f"has {shape!r}, which `benchmarks` does not: give weights of timed shapes"
+        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        yield is_number and 0 < weight <= LARGEST_WEIGHT, f"of {shape!r} is {weight!r}: give a number above 0"
 
 
 def _arrays(family: Family) -> Checks:
@@ -614,6 +629,34 @@ def _owner(family: Family, variant: Variant) -> Checks:
             )
 
 
+def _at_least(case: Case) -> Checks:
+    """Check the least shares of a case: a reference is another case's rate."""
+    given = case.value(case.variant.at_least)
+    least = given if isinstance(given, Mapping) else {"reference": given}
+    yield from _within(f"of {case.id}", faults({k: v for k, v in least.items() if given is not None}, LEAST))
+    cure = "name another in reference_case, or give dict(roof=0.6)"
+    is_other = given is None or "reference" not in least or case.reference_case not in ("", case.id)
+    yield is_other, f"of {case.id} is a share of no other case's rate: {cure}"
+    yield given is None or not case.variant.on_host, HOST_LIMIT
+
+
+def _at_most(case: Case) -> Checks:
+    given = case.value(case.variant.at_most)
+    yield from _within(f"of {case.id}", faults({} if given is None else given, MOST))
+    own = not case.variant.call or not given or given.keys().isdisjoint(RESOURCES)
+    yield (
+        own,
+        f"of {case.id} has {', '.join(RESOURCES)}, and it is a call, whose machine code is not ours: give seconds",
+    )
+    yield not given or not case.variant.on_host, HOST_LIMIT
+
+
+def _threshold(case: Case) -> Checks:
+    given = case.value(case.variant.threshold)
+    checks = faults({} if given is None else {"threshold": given}, ("threshold",))
+    yield from _within(f"of {case.id}", checks)
+
+
 def _fallback(case: Case) -> Checks:
     words = case.fallback
     yield isinstance(words, str), f"of {case.shape_name} is {words!r}: give words, or an empty string"
@@ -644,6 +687,17 @@ def _each_case(rule: Callable[[Case], Checks]) -> Callable[[Family, Variant], Ch
     return lambda family, variant: chain.from_iterable(map(rule, _cases(family, variant)))
 
 
+def _of_every_case(name: str, rule: Callable[[Case], Checks]) -> Callable[[Family, Variant], Checks]:
+    """Make a rule for a field that most variants leave out of a rule for each case that is tested or timed."""
+
+    def checks(family: Family, variant: Variant) -> Checks:
+        if getattr(variant, name) is not None:
+            for case in (*_cases(family, variant), *_cases_of_every_shape(family, variant)):
+                yield from rule(case)
+
+    return checks
+
+
 FAMILY_RULES: Mapping[str, Callable[[Family], Checks]] = {
     "name": _name,
     "folder": _folder,
@@ -655,6 +709,7 @@ FAMILY_RULES: Mapping[str, Callable[[Family], Checks]] = {
     "dtypes": lambda family: _dtypes(family.dtypes),
     "tests": _tests,
     "benchmarks": _benchmarks,
+    "weights": _weights,
     "arrays": _arrays,
     "draw": _draw,
     "deterministic": _deterministic,
@@ -693,4 +748,7 @@ VARIANT_RULES: Mapping[str, Callable[[Family, Variant], Checks]] = {
     "symbols": _symbols,
     "owner": _owner,
     "fallback": _each_case(_fallback),
+    "at_least": _of_every_case("at_least", _at_least),
+    "at_most": _of_every_case("at_most", _at_most),
+    "threshold": _of_every_case("threshold", _threshold),
 }

@@ -46,3 +46,9 @@ def timed_cases(families: Iterable[Family], shapes: Sequence[Shape] = ()) -> lis
 def omitted_cases(families: Iterable[Family]) -> list[Case]:
     """List the cases that the benchmark leaves out; ``Case.omitted`` says why."""
     return [case for case in _cases_of_benchmarks(families) if case.omitted]
+
+
+def weights_of(build: Build) -> dict[str, float]:
+    """Return how often each timed shape of a build runs, by the case's id; those without a weight are left out."""
+    weights, shapes = build.family.weights, build.family.benchmarks_of(build.variant, build.dtype)
+    return {Case(build, shape).id: weights[shape] for shape in shapes if shape in weights}

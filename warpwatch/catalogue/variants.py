@@ -89,6 +89,7 @@ def _block(given: object) -> Block:
 
 OLDEST = Capability(7, 5)  # the oldest compute capability that nvcc 13 compiles for
 Benchmarks = Mapping[str, tuple[Shape, ...]] | tuple[Shape, ...]  # for each element type, or for all alike
+Limit = float | None
 Source = str | Path | Text | Callable[..., bytes | str]
 
 
@@ -137,6 +138,10 @@ class Variant:
     - ``benchmarks``: shapes that are timed instead of the family's;
     - ``accept``: findings of the software device that are right, as Accept, each with its reason;
     - ``deterministic``, ``same_for``: where they are not the family's;
+    - ``at_least``: the least share of the reference's rate that it reaches, such as 0.9; or ``dict(reference=0.9,
+      roof=0.6)``, where the roof is what the GPU can do; or -> either of them;
+    - ``at_most``: ``dict(registers=64, local_bytes=0, seconds=50e-6)``, or some of these, or -> them;
+    - ``threshold``: a share, or -> one: smaller changes of its time are not called slower or faster;
     - ``owner``: ``index`` of an element -> its owner, where x and y do not give it;
     - ``order``: ``tile`` (x, y), ``tiles`` (x, y) -> number of the block that computes the tile, counted along x, then
       y, then z, where that is not the block of the same index;
@@ -181,6 +186,9 @@ class Variant:
     symbols: Mapping[str, str] = field(default_factory=dict)
     fallback: Callable[..., str] | None = None
     accept: tuple[Accept, ...] = ()
+    at_least: Limit | Mapping[str, float] | Callable[..., Limit | Mapping[str, float]] = None
+    at_most: Mapping[str, float] | Callable[..., Mapping[str, float]] | None = None
+    threshold: Limit | Callable[..., Limit] = None
 
     def __repr__(self) -> str:
         return f"Variant({self.name!r})"

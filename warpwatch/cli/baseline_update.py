@@ -13,7 +13,8 @@ from pathlib import Path
 from warpwatch.catalogue.project import Project
 from warpwatch.cli import baseline_record
 from warpwatch.cli.options import BadArgument, add_recording
-from warpwatch.report.pull_request.code_host import Host, Refused
+from warpwatch.report.pull_request.code_host import Refused
+from warpwatch.report.pull_request.github import GitHub
 from warpwatch.report.pull_request.result import one_line
 from warpwatch.report.tables import changes, spreads
 from warpwatch.revision.commit import git
@@ -57,7 +58,7 @@ def run(project: Project, *, count: int, keywords: str, allowed: Collection[str]
     return 0
 
 
-def _prepare(root: Path) -> tuple[Host, str]:
+def _prepare(root: Path) -> tuple[GitHub, str]:
     """Find the repository at the code host, with the token, and the branch that is checked out. Raises Refused."""
     here = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD", otherwise="HEAD is on no branch: switch to one")
     address = _git(root, "remote", "get-url", "origin", otherwise="there is no remote repository called origin")
@@ -65,7 +66,7 @@ def _prepare(root: Path) -> tuple[Host, str]:
     repository = os.environ.get("GITHUB_REPOSITORY") or (github["name"] if github else "")
     if not repository:
         raise Refused(f"{address} names no repository of GitHub: set GITHUB_REPOSITORY to OWNER/NAME")
-    return Host.of_workflow(repository), here
+    return GitHub.of_environment(repository), here
 
 
 def _baselines(project: Project) -> dict[str, list[RunRecord]]:

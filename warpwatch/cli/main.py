@@ -40,10 +40,12 @@ COMMANDS = {
     "bisect": "find the commits that made a case slower",
     "ci": "check, compare and time the kernels as a job of a pull request does",
     "comment": "write what jobs found out as the one comment of a pull request",
+    "notes": "write what jobs found out as the one note of each open merge request at GitLab",
     "baseline record": "measure in several processes, and make these runs the baseline of this GPU",
     "baseline update": "record a baseline, and propose it as a pull request",
     "baseline promote": "make saved runs the baseline of their GPU",
     "baseline migrate": "add to earlier runs what their cases' work was, from their commits",
+    "ratchet": "take the limits of contracts from a baseline, and only tighten them",
     "history": "show a case's times in saved runs, and where cases changed permanently",
     "sites": "write a page above the sites of several GPUs",
     "thin": "make older saved runs small: their medians and quartiles stay",
@@ -58,7 +60,7 @@ GROUPS = {
     "self-check": "join parts of a self-check",
 }
 # `watch` reads the declarations again at each save: they may be wrong meanwhile. The others need no kernels.
-WITHOUT_PROJECT = ("init", "setup", "judge", "watch", "comment", "sites", "thin")
+WITHOUT_PROJECT = ("init", "setup", "judge", "watch", "comment", "notes", "sites", "thin")
 # Extras of pyproject.toml, by the package that a command lacks.
 EXTRAS = {"matplotlib": "pictures", "jinja2": "report", "watchfiles": "watch"}
 DESCRIPTION = "Tests, times and compares the CUDA kernels of a repository."

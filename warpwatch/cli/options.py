@@ -17,10 +17,10 @@ from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import BadProject, Project, find_project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import require
+from warpwatch.devices.compile.compiler import ARCH as ARCH  # noqa: PLC0414  # subcommands import it from here
 from warpwatch.revision.commit import find_commit, find_merge_base
 
 INTERRUPTED = 130  # the exit status of what Ctrl-C ends
-ARCH = "sm_90"  # what is compiled for unless --arch names others
 LISTED = 3  # names in a line that names some of several
 SHOWN = 60  # characters of an expression that a message repeats
 WORD = re.compile(r"[\w:+.\[\]\\/-]+")  # of pytest's expressions

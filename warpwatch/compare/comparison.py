@@ -18,6 +18,7 @@ from warpwatch.runs.explained import Explained
 from warpwatch.runs.identity import Difference
 from warpwatch.runs.record import BuildCost
 from warpwatch.timing.measurement import Again, Budget, Measured
+from warpwatch.verdict.contracts import Clause
 from warpwatch.verdict.rule import Decision, Verdict
 
 # Verdicts of cases that were compared with something.
@@ -42,6 +43,7 @@ class Part:
     controls: Mapping[str, Decision] = field(default_factory=dict)
     energy: Mapping[str, Decision] = field(default_factory=dict)
     explained: Mapping[str, Explained] = field(default_factory=dict)
+    contracts: Mapping[str, tuple[Clause, ...]] = field(default_factory=dict)
     costs: Mapping[str, BuildCost] = field(default_factory=dict)
     lines: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -63,6 +65,8 @@ class Comparison(ABC):
         Decisions about the energies of cases, where they were measured.
     explained
         Why cases are slower or faster, with the figures of both sides.
+    contracts
+        How cases stand to the limits of their contracts.
     costs
         What builds cost to compile on both sides, by their ids.
     measured
@@ -81,6 +85,7 @@ class Comparison(ABC):
     controls: dict[str, Decision] = field(default_factory=dict)
     energy: dict[str, Decision] = field(default_factory=dict)
     explained: dict[str, Explained] = field(default_factory=dict)
+    contracts: dict[str, tuple[Clause, ...]] = field(default_factory=dict)
     costs: dict[str, BuildCost] = field(default_factory=dict)
     measured: dict[str, Measured] = field(default_factory=dict)
     changed: dict[str, Difference] = field(default_factory=dict)
@@ -145,6 +150,7 @@ class Comparison(ABC):
             self.controls |= part.controls
             self.energy |= part.energy
             self.explained |= part.explained
+            self.contracts |= part.contracts
             self.costs |= part.costs
         self.alarm = "; ".join(part.alarm for part in parts if part.alarm)
         common = [line for line in parts[0].lines if all(line in part.lines for part in parts)]

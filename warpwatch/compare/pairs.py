@@ -128,7 +128,7 @@ class Pair:
             total = effect.baseline_df + df
             pooled = (effect.baseline_variance * effect.baseline_df + variance * df) / total
             effect = replace(effect, variance=pooled, df=total, baseline_variance=pooled, baseline_df=total)
-        return replace(effect, doubt=why or doubt, no_gain=doubt, left_out="" if why else left_out)
+        return replace(effect, doubt=why or doubt, no_gain=doubt, left_out="" if why else left_out, floor=self._floor)
 
     def in_cycles(self, doubt: str) -> tuple[Effect, str] | None:
         """Combine the same processes by cycles, and say what kept the clock down.
@@ -140,7 +140,12 @@ class Pair:
         logs = [log for taken in used if (log := taken.log_cycles) is not None]
         if not why or len(logs) < len(used):
             return None
-        return replace(combined(used, logs), doubt=doubt, no_gain=doubt), why
+        return replace(combined(used, logs), doubt=doubt, no_gain=doubt, floor=self._floor), why
+
+    @property
+    def _floor(self) -> float:
+        """The share up to which its contract has changes not called slower or faster."""
+        return float(self.measured.facts.get("threshold", 0.0))
 
     def _used(self) -> tuple[list[PairSamples], str]:
         """Return the processes that count, and why others do not.

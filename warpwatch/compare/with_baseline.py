@@ -288,9 +288,16 @@ def sort_out(
 
 
 def _measure_again(processes: Processes, chosen: Sequence[Measured], again: Again) -> Collection[str]:
-    """Measure cases in one more process; return those beside which nobody else was at work on the GPU.
+    """Measure cases in one more process; return those beside which nobody else was at work on the GPU."""
+    samples = sample_again(chosen, again)
+    processes.absorb(samples)
+    return samples.keys()
 
-    Cases that share inputs follow each other.
+
+def sample_again(chosen: Sequence[Measured], again: Again) -> dict[str, list[float]]:
+    """Return samples in seconds of one more process, which are added to the cases.
+
+    Cases beside which somebody else was at work on the GPU have none. Cases that share inputs follow each other.
     """
     cases = {each.case.id: each for each in sorted(chosen, key=lambda each: sharing_key(each.case))}
     samples: dict[str, list[float]] = {}
@@ -310,8 +317,7 @@ def _measure_again(processes: Processes, chosen: Sequence[Measured], again: Agai
 
     take_next_process(chosen[0].kernel.worker)
     again.each(cases, sample)
-    processes.absorb(samples)
-    return samples.keys()
+    return samples
 
 
 def _measure_and_decide(processes: Processes, measured: Mapping[str, Measured], again: Again) -> dict[str, Decision]:
@@ -530,5 +536,6 @@ class Processes:
             effect,
             doubt=self.doubt or disturbance(facts) or excuse,
             no_gain=self.doubt or excuse,
+            floor=max(effect.floor, facts.threshold),
             clock=median(now) / median(then) if then and now else 1.0,
         )

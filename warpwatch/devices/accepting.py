@@ -10,6 +10,7 @@ from pathlib import Path
 
 from warpwatch.catalogue.accepted import Accept, BadComment, comments_in
 from warpwatch.catalogue.cases import Build
+from warpwatch.catalogue.declaration import is_drawn_by_run
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.compile.builds import entries_of, named_files
 from warpwatch.devices.compile.compiler import name_from
@@ -24,14 +25,14 @@ class Accepted:
     reason: str
 
     def __str__(self) -> str:
-        kind, kernel, place = self.key.split("\t")
-        return f"{kind} in {kernel} at {place}: {self.reason}"
+        kind, _, place = self.key.split("\t")
+        return f"{kind} at {place}: {self.reason}"
 
 
 @functools.cache
 def accepted_of(build: Build) -> tuple[Accepted, ...]:
-    """List what is accepted of a build's kernels. Raises BadCase."""
-    if build.variant.has_no_block:
+    """List what is accepted of a build's kernels; of foreign code nothing is. Raises BadCase."""
+    if build.variant.has_no_block or is_drawn_by_run():
         return ()
     kernels = dict.fromkeys(re.split(r"[<(]", name)[0].rpartition("::")[2].strip() for name in entries_of(build))
     return tuple(

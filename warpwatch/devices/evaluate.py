@@ -21,15 +21,16 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.cases import Case, case_of
 from warpwatch.catalogue.declaration import Family
-from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, widened
+from warpwatch.catalogue.draws import SAMPLES, Draw, further_draws, kept, widened
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.expected import Expected
 from warpwatch.catalogue.inputs import exact_inputs, random_inputs
+from warpwatch.devices.accepting import accepted_of
 from warpwatch.devices.machine import Machine
 from warpwatch.devices.mismatch import Mismatch, RightElsewhere, compare, compare_all, explain
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.preparing import note_on
-from warpwatch.devices.references import SLOW, computed, drawn, expected, naming, slow_cases
+from warpwatch.devices.references import SLOW, computed, drawn, elsewhere, expected, is_slow, naming
 from warpwatch.devices.runner import Outcome, run_several
 from warpwatch.devices.same_bits import Watch
 
@@ -105,20 +106,27 @@ def plan(case: Case, *, seed: int = 0, launches: int = 1, exact: bool = False, f
     that results are exact then. ``further``: other inputs than uniform random ones are tried besides.
     """
     exact = exact and case.family.exact
+    is_own = case.family.prints or elsewhere  # lines may depend on the block; what is elsewhere is kept there
+    first = _usual(case, seed, exact) if is_own else kept.get(_usual, case, seed, exact)
+    left_out = ""
+    if exact or not further:
+        return Trial(case=case, launches=launches, draws=(first,))
+    if is_slow(case):  # further inputs take some ten references
+        left_out = f"the reference of {case.family.name} takes over {SLOW:g} s"
+    with naming(case, "the reference"):
+        others = [] if left_out else further_draws(case, seed, computed)
+    return Trial(case=case, launches=launches, draws=(first, *others), left_out=left_out)
+
+
+def _usual(case: Case, seed: int, exact: bool) -> Draw:
+    """Draw the usual inputs of a case, or whole numbers, and compute its right results. Raises BadCase."""
     inputs = drawn(case, seed, exact=exact)
     right = expected(case, inputs, exact=exact)
     if exact:  # whole numbers are exact until the result is rounded to its type
         for array in case.results if not case.family.prints else ():
             rounded = right[array.name].reference.astype(numpy_type(array.dtype))
             right[array.name] = Expected(reference=rounded, bound=0.0)
-    first, left_out = Draw(inputs=inputs, right=right), ""
-    if exact or not further:
-        return Trial(case=case, launches=launches, draws=(first,))
-    if case.id in slow_cases:  # further inputs take some ten references
-        left_out = f"the reference of {case.family.name} takes over {SLOW:g} s"
-    with naming(case, "the reference"):
-        others = [] if left_out else further_draws(case, seed, computed)
-    return Trial(case=case, launches=launches, draws=(first, *others), left_out=left_out)
+    return Draw(inputs=inputs, right=right)
 
 
 def faults(
@@ -132,7 +140,7 @@ def faults(
     for outcome in outcomes:
         mismatches = _mismatches(trial, outcome)
         notes = [*outcome.notes, *_notes(trial, outcome)]
-        notes += filter(None, [note_on(case, outcome.results), unlike_tests(case)] if mismatches else [])
+        notes += filter(None, [note_on(case, outcome.results), *_likely(case)] if mismatches else [])
         problems: list[str] = [
             explain(case, name, mismatch, again, (offsets or {}).get(name, 0), notes)
             for name, mismatch in mismatches.items()
@@ -155,6 +163,12 @@ def _notes(trial: Trial, outcome: Outcome) -> list[str]:
         else "; `low=` and `high=` of an array, or `draw` of the family, keep others out"
     )
     return [*notes, f"inputs    {words}{cure}"] if words else notes
+
+
+def _likely(case: Case) -> list[str]:
+    """Say what may make a result wrong: what is accepted of the kernel, or else a shape unlike tested ones."""
+    accepted = dict.fromkeys(str(each).partition(": ")[0] for each in accepted_of(case.build))
+    return [f"accepted  {each}, which may be the cause" for each in accepted] or [unlike_tests(case)]
 
 
 def unlike_tests(case: Case) -> str:

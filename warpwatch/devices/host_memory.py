@@ -34,8 +34,8 @@ def available(root: Path = Path("/")) -> int:
 
 
 def _memory(root: Path) -> dict[str, int]:
-    lines = (root / "proc/meminfo").read_text().splitlines()
-    return {name: int(rest.split()[0]) * 1024 for name, rest in (line.split(":", 1) for line in lines)}
+    figures = re.findall(r"^(MemTotal|MemAvailable): *(\d+)", (root / "proc/meminfo").read_text(), re.MULTILINE)
+    return {name: int(kibibytes) * 1024 for name, kibibytes in figures}
 
 
 @functools.cache  # these folders are many, and a test of a small kernel takes a millisecond

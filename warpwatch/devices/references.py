@@ -2,7 +2,8 @@
 
 What took over SLOW seconds is kept in the cache of compiled kernels, for later runs. Its name holds a digest of the
 function with all that it reaches (catalogue/function_digest.py), of what it was given, and of its inputs' bytes. What
-cannot be followed is not kept.
+cannot be followed is not kept, nor what changes while it is computed. The digest takes longer than most references, so
+a mark of function and shape says where to look.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from warpwatch.devices.transfer import stage
 LINE = "line"  # what the result of a kernel that prints is called
 SLOW = 1.0  # seconds from which a result is kept
 LARGEST, KEPT = 2**28, 2**30  # bytes of one result, and of all
-KIND, MARK = ".npz", ".slow"  # what was computed; and that a function was slow, so that it is worth a look
+KIND, MARK = ".npz", ".slow"  # what was computed; and that a function was slow on a shape, so that it is worth a look
 # Where another process computes right results, and holds them (devices/foreign/comparing.py): what asks it.
 elsewhere: list[Callable[..., dict[str, Expected]]] = []
-slow_cases: set[str] = set()  # ids of those a reference of which took over SLOW seconds, in this process or before
+_slow: set[tuple[object, ...]] = set()  # what has a reference that took over SLOW seconds, in this process or before
 
 
 def expected(
@@ -106,27 +107,47 @@ def computed(
     magnitudes: bool = False,
 ) -> dict[str, Array]:
     """Compute as ``catalogue.expected.compute`` does, or take what an earlier run computed."""
-    name = _name(case, function, part, magnitudes)
-    if name and (kept := _find(name, inputs)):
-        slow_cases.add(case.id)
-        return kept
+    name = functools.partial(_name, case, function, part, magnitudes)
+    first, mark = _first_digest(function, case.family.root), name(getattr(function, "__qualname__", ""))
+    if first and _find(mark, MARK) and (digest := _digest(function, case.family.root)):
+        entry = _find(_with_inputs(name(digest), inputs), KIND)
+        if kept := _arrays(entry) if entry else None:
+            _slow.add(_subject(case))
+            return kept
     begin = time.perf_counter()
     results = rules.compute(case, function, inputs, part, magnitudes)
     if time.perf_counter() - begin > SLOW:
-        slow_cases.add(case.id)
-        if name:
-            _keep(name, inputs, results)
+        _slow.add(_subject(case))
+        if first and _digest(function, case.family.root) == first:  # so that it is what the results were computed with
+            _keep(mark, _with_inputs(name(first), inputs), results)
     return results
 
 
-def _name(case: Case, function: Callable[..., Any], part: Part, magnitudes: bool) -> str:
-    """Return what results are kept as, but for their inputs; empty where the function cannot be followed."""
+def is_slow(case: Case) -> bool:
+    """Tell whether a reference of a case, or of another one of its shape, took over SLOW seconds, now or before."""
+    return _subject(case) in _slow
+
+
+def _subject(case: Case) -> tuple[object, ...]:
+    return (case.family, case.dtype, case.shape)
+
+
+def _digest(function: Callable[..., Any], root: Path) -> str:
+    """Return a digest of a function with all that it reaches now; empty where it cannot be followed."""
     try:
-        followed = digest_of_source(function, case.family.root, refused=LOOKUP)
+        return digest_of_source(function, root, refused=LOOKUP)
     except (NotFollowed, RecursionError):
         return ""
+
+
+_first_digest = functools.cache(_digest)  # before a function is called for the first time
+
+
+def _name(case: Case, function: Callable[..., Any], part: Part, magnitudes: bool, followed: str) -> str:
+    """Return what results are kept as, but for their inputs. ``followed``: the function's digest, or its name."""
     asked = set().union(*asked_for(function))
-    given = {name: value for name, value in sorted(case.given.items()) if name in asked}
+    known = case.family.given(case.shape, case.dtype)
+    given = {name: value for name, value in sorted(known.items()) if name in asked}
     rows = "all" if isinstance(part, slice) else part.tobytes().hex()
     results = [(array.name, array.dtype, array.shape) for array in case.results]
     return f"reference-{digest_of(repr((followed, _versions(), given, rows, magnitudes, results)).encode())}"
@@ -140,14 +161,16 @@ def _versions() -> str:
     return digest_of(repr((sys.version_info[:2], libraries)).encode(), *(path.read_bytes() for path in sources))
 
 
-def _find(name: str, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
-    cache = kernel_cache()
+def _find(name: str, kind: str) -> Path | None:
     with contextlib.suppress(Exception):  # a cache that cannot be used: the result is computed
-        if cache.find(name, MARK, is_code=False) and (
-            entry := cache.find(_with_inputs(name, inputs), KIND, is_code=False)
-        ):
-            with np.load(io.BytesIO(read_image(entry.path)), allow_pickle=False) as arrays:
-                return {array: arrays[array] for array in arrays.files}
+        if entry := kernel_cache().find(name, kind, is_code=False):
+            return entry.path
+    return None
+
+
+def _arrays(path: Path) -> dict[str, Array] | None:
+    with contextlib.suppress(Exception), np.load(io.BytesIO(read_image(path)), allow_pickle=False) as arrays:
+        return {array: arrays[array] for array in arrays.files}
     return None
 
 
@@ -160,7 +183,7 @@ def _with_inputs(name: str, inputs: Mapping[str, Array]) -> str:
     return f"{name}-{digest.hexdigest()[:32]}"
 
 
-def _keep(name: str, inputs: Mapping[str, Array], results: Mapping[str, Any]) -> None:
+def _keep(mark: str, name: str, results: Mapping[str, Any]) -> None:
     """Keep results that are plain arrays, and remove the oldest where all together are too large."""
     plain = all(isinstance(array, np.ndarray) and array.dtype.kind in "biufc" for array in results.values())
     if not plain or sum(array.nbytes for array in results.values()) > LARGEST:
@@ -169,8 +192,8 @@ def _keep(name: str, inputs: Mapping[str, Array], results: Mapping[str, Any]) ->
     np.savez(file, **results)
     cache = kernel_cache()
     with contextlib.suppress(Exception):  # no room: the next run computes it again
-        cache.add(name, MARK, b"slow", is_code=False)
-        cache.add(_with_inputs(name, inputs), KIND, file.getvalue(), is_code=False)
+        cache.add(mark, MARK, b"slow", is_code=False)
+        cache.add(name, KIND, file.getvalue(), is_code=False)
         newest = sorted(cache.folder.glob(f"reference-*{KIND}"), key=lambda path: path.stat().st_mtime, reverse=True)
         sizes = itertools.accumulate(path.stat().st_size for path in newest)
         for path, total in zip(newest, sizes, strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import Array, CaseArray, Role
 from warpwatch.catalogue.cases import Case, initial_values
-from warpwatch.catalogue.declaration import LARGEST_GRID_Y, is_drawn_by_run
+from warpwatch.catalogue.declaration import LARGEST_GRID_Y
 from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
@@ -271,8 +271,7 @@ def _prepare(
             return Prepared(Function(case.variant.name, None), machine.call(case, addresses))
     if placement.padding and not case.variant.takes_padding:
         raise BadCase(f"{case.id}: {case.variant.name} takes no padded rows: its arguments do not ask for `padding`")
-    own = () if is_drawn_by_run() else accepted_of(case.build)  # what foreign code accepts of itself is not
-    machine.accept(each.key for each in own)
+    machine.accept(each.key for each in accepted_of(case.build))
     functions: list[Function] = []
     launches = []
     drawn = {array.name: array.shape for array in inputs} if case.family.draw else None

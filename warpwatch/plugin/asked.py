@@ -34,6 +34,7 @@ from warpwatch.devices.gpus import sees_gpu
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
+from warpwatch.plugin.contracts import Contracts
 from warpwatch.plugin.device import INSTALLED_TARGET, TOOLCHAIN, open_device
 from warpwatch.plugin.options import asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.storage import Results
@@ -150,6 +151,7 @@ class Run:
         self.named = names_benchmark(self.config, self.project.root)
         self.first, self.measures_part = self.named and is_first(self.config), self.named and is_part(self.config)
         self.cold = not value_of(self.config, "warm-cache")
+        self.contracts = Contracts(self.config, self.results, trusted=not self.worker.settings.untrusted)
 
     @property
     def device(self) -> DeviceInfo | NoDevice:
@@ -224,6 +226,8 @@ class Run:
         costs = [each for each in compile_cost.GATES if each in fail_on and not self.asked.against]
         if costs:
             yield f"{word('fail-on')} {costs[0]} compares with another revision's builds: give {word('against')} REV"
+        if value_of(self.config, "data") and (self.asked.against or value_of(self.config, "self-check")):
+            yield f"{word('data')} times this code alone: leave {word('data')} or {self.asked.option} out"
         if not value_of(self.config, "energy"):
             if "energy" in fail_on:
                 yield f"{word('fail-on')} energy measures none by itself: give {word('energy')} too"

@@ -21,6 +21,7 @@ from warpwatch.devices.worker import Worker
 from warpwatch.plugin import locks
 from warpwatch.plugin.asked import RUN, Asked, Run, refuse
 from warpwatch.plugin.cases import is_timed, parameter_in, parameter_of
+from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import MODEL
 from warpwatch.plugin.ending import EXPLANATION, Ending
 from warpwatch.plugin.options import BENCHMARK, named_options
@@ -179,6 +180,7 @@ class BenchPlugin:
         benchmarks.save_samples(always=bool(run.gpu) and not run.measures_part)
         self.results.take_over(run.gpu.get("slug", NO_GPU), len(run.selected), run.notes)
         run.comparison = run.find_comparison(self._progress)
+        run.contracts.select(run.cases.values())
         if left_out := omitted_cases(run.project.families):
             run.notes.append(f"{len(left_out)} serial cases are left out: over a second each")
 
@@ -186,7 +188,7 @@ class BenchPlugin:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         if not is_timed(item) or not self.run.selected:
             return None
-        if active := self.run.comparison.active:
+        if active := self.run.comparison.active or self.run.contracts.active:
             self._postponed.run(item, nextitem)
         self._done += 1
         self._progress("timing", self._done, len(self.run.selected), between_dots=not active)
@@ -199,10 +201,8 @@ class BenchPlugin:
         verdicts: dict[str, dict[str, str]] = {}
         try:
             result = yield
-            if run.comparison.active and not run.first:
-                progress = functools.partial(self._progress, "measuring again")
-                run.comparison.conclude(Again(run.cold, progress, self._broken, self._progress.say))
-                run.concluded = True
+            if (run.comparison.active or run.contracts.active) and not run.first:
+                self._conclude(Again(run.cold, self._measuring, self._broken, self._progress.say))
                 run.worker.leave()  # it ends while verdicts are explained and reported
                 if document := run.comparison.document():
                     with self.results.saving(f"this self-check, as {run.check_path},"):
@@ -213,6 +213,19 @@ class BenchPlugin:
             return result
         finally:
             self._postponed.release(slower | self._broken, verdicts)
+
+    def _measuring(self, done: int, total: int) -> None:
+        self._progress("measuring again", done, total)
+
+    def _conclude(self, again: Again) -> None:
+        """Decide about all cases, then about the limits of their contracts."""
+        run = self.run
+        if run.comparison.active:
+            run.comparison.conclude(again)
+            run.concluded = True
+        if run.contracts.active:
+            compilation, uuid = self.config.stash[COMPILATION], run.gpu.get("uuid", "")
+            run.comparison.contracts |= run.contracts.conclude(run.cases, run.comparison, again, compilation, uuid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -289,6 +302,7 @@ class BenchPlugin:
             controls=comparison.controls,
             energy=comparison.energy,
             explained=comparison.explained,
+            contracts=comparison.contracts,
             costs=comparison.costs,
             lines=tuple(comparison.describe()) if comparison.active else (),
             notes=tuple(run.notes),

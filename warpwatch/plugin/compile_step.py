@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.cases import Build
+from warpwatch.catalogue.cases import Build, Case
 from warpwatch.devices.compile.background import Check, Compilation, Job
 from warpwatch.devices.compile.compiler import NoCompiler, Target, architectures, cache_notes
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.plugin.cases import build_of, is_timed
+from warpwatch.plugin.asked import RUN
+from warpwatch.plugin.cases import build_of, is_timed, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.locks import is_locked, permit_to_compile
 from warpwatch.plugin.xdist.processes import hand_back, handed_back, is_part, number_of_parts
@@ -66,7 +67,9 @@ def _jobs(item: pytest.Item) -> list[Job]:
         return [(build, None)]
     if not build.variant.call and isinstance(device := open_device(item.config), DeviceInfo):
         targets = (device.target, device.timing_target) if is_timed(item) else (device.target,)
-        return [(build, target) for target in dict.fromkeys(targets)]
+        jobs: list[Job] = [(build, target) for target in dict.fromkeys(targets)]
+        limited = parameter if isinstance(parameter := parameter_of(item), Case) else None
+        return [*jobs, *item.config.stash[RUN].contracts.jobs(limited)] if limited else jobs
     return []
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from warpwatch.catalogue.names import unknown_word
+from warpwatch.catalogue.names import size_name, unknown_word
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.selection import timed_cases
+from warpwatch.catalogue.selection import timed_cases, weights_of
 from warpwatch.compare import compile_cost
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.energy import lines as energy_lines
@@ -27,15 +27,19 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.explain.explanation import BESIDES, CaseCode, explain, other_code, own_code
 from warpwatch.plugin import judge
 from warpwatch.plugin.asked import Asked, Run
+from warpwatch.plugin.contracts import BROKEN, broken
 from warpwatch.plugin.options import named_options, spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import Benchmarks
 from warpwatch.report.ladder import add_shares
-from warpwatch.report.tables import line, sentence, summary
+from warpwatch.report.tables import contract_lines, line, sentence, summary, total_lines
 from warpwatch.runs.files import run_files, write_whole
 from warpwatch.timing import observers
+from warpwatch.timing.observers.data import KINDS
+from warpwatch.verdict.contracts import Standing
+from warpwatch.verdict.other_data import LEAST, DataEffect
 from warpwatch.verdict.rule import Verdict
+from warpwatch.verdict.totals import Total, total
 
-ENERGY = observers.BY_OPTION["energy"]
 NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green
 ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 SHOWN = 20  # lines of a verdict, and rows of pytest-benchmark's table
@@ -83,14 +87,19 @@ class Ending:
             decisions[name] = replace(decisions[name], explanation=explanation)
 
     def reports(self) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-        """Return the messages of slower cases, and what reports for machines hold of each case, by id."""
-        slower, properties = {}, {}
+        """Return the messages of cases that are slower or break a contract, and what reports hold of each, by id."""
+        slower: dict[str, str] = {}
+        properties: dict[str, dict[str, str]] = {}
         for name, each in self._run.comparison.decisions.items():
             properties[name] = {"verdict": str(each.verdict), "comparison": sentence(each)}
             if each.explanation:
                 properties[name][EXPLANATION] = each.explanation
             if each.verdict == Verdict.SLOWER:
                 slower[name] = line(each)
+        for name, clauses in self._run.comparison.contracts.items():
+            if text := broken(clauses):
+                properties.setdefault(name, {})[BROKEN] = text
+                slower[name] = "\n".join(filter(None, (slower.get(name), text)))
         return slower, properties
 
     def about(self, benchmarks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -98,15 +107,18 @@ class Ending:
         run, comparison = self._run, self._run.comparison
         add_shares(run.cases, benchmarks)
         slower = {name for name, decision in comparison.decisions.items() if decision.verdict == Verdict.SLOWER}
+        over = {name for name, clauses in comparison.contracts.items() if broken(clauses)}
         untrusted = judge.notes(run.worker, run.device)
         return {
-            "failed": sorted(run.failed - slower),
+            "failed": sorted(run.failed - slower - over),
             "slower": sorted(slower),
             "whole": run.whole and len(benchmarks) == len(run.selected),
             "against": comparison.against,
             "decisions": comparison.decisions,
             "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
             "energies": comparison.energy,
+            "contracts": comparison.contracts,
+            "totals": self._totals(),
             "costs": comparison.costs,
             "past": comparison.past,
             "notes": [*(comparison.describe() if comparison.active else ()), *untrusted, *self.remarks()],
@@ -127,9 +139,11 @@ class Ending:
 
     def _judge(self, session: pytest.Session, reporter: Reporter) -> list[str]:
         run, comparison, asked = self._run, self._run.comparison, self._run.asked
-        reasons, (measured, left_out) = value_of(self._config, "fail-on"), self._energies()
+        reasons, (measured, left_out) = value_of(self._config, "fail-on"), self._observed("energy")
         silent, costs = bool(left_out) and not measured, compile_cost.failures(comparison.costs, reasons)
-        if run.missing or costs or _fails(asked, comparison, reasons) or (silent and "energy" in reasons):
+        unsure = any(each.standing == Standing.UNSURE for own in comparison.contracts.values() for each in own)
+        gated = ("energy" in reasons and silent) or ("unsure" in reasons and unsure)
+        if run.missing or costs or _fails(asked, comparison, reasons) or gated:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         nothing = bool(asked.option) and not comparison.compared
         others = [name for name, each in comparison.decisions.items() if each.verdict not in COMPARED]
@@ -138,6 +152,9 @@ class Ending:
         words = costs
         if silent:
             words += [f"NO ENERGY WAS MEASURED ({spelled(self._config, 'energy')}): {_reasons(left_out)}"]
+        timed, left_out = self._observed("data")
+        if left_out and not timed:
+            words += [f"NOTHING WAS TIMED ON OTHER DATA ({spelled(self._config, 'data')}): {_reasons(left_out)}"]
         if nothing:
             why = asked.nothing or _why_nothing(comparison)
             words.append(f"NOTHING WAS COMPARED ({asked.option}): {why}; no kernel could be called slower")
@@ -154,10 +171,13 @@ class Ending:
         if comparison.active:
             lines += comparison.describe()
             lines += self._verdicts() if run.concluded else ["interrupted: no case has a verdict"]
-        measured, left_out = self._energies()
+        lines += total_lines(self._totals(), self._most)
+        lines += contract_lines(comparison.contracts, self._most)
+        measured, left_out = self._observed("energy")
         if measured and left_out:
             total = measured + left_out.total()
             lines.append(f"energy of {left_out.total()} of {total} kernels was not measured: {_reasons(left_out)}")
+        lines += self._on_other_data()
         is_cut = any(text.startswith("... and ") for text in lines)
         if run.results.saved:
             report = f"python -m warpwatch report {shlex.quote(run.results.saved)}"
@@ -170,6 +190,12 @@ class Ending:
         if slug and self._has_clock and not run.asked.option and not run_files(run.project.baselines / slug):
             lines.append(f"there is no baseline for {slug} yet; `{RECORD}` makes one")
         return lines
+
+    def _totals(self) -> dict[str, Total]:
+        """Return the totals of the builds whose family gives weights, by id."""
+        builds = dict.fromkeys(case.build for case in self._run.cases.values() if case.family.weights)
+        totals = {build.id: total(weights_of(build), self._run.comparison.decisions) for build in builds}
+        return {name: each for name, each in totals.items() if each}
 
     def remarks(self) -> list[str]:
         """Return a line for each remark on cases, which counts them."""
@@ -186,9 +212,7 @@ class Ending:
         it.
         """
         decisions, missing, results = self._run.comparison.decisions, self._run.missing, self._run.results
-        most = SHOWN if not self._config.get_verbosity() > 0 else None
-        if not self._has_clock:
-            most = SHOWN_WITHOUT_CLOCK
+        most = self._most if self._has_clock else SHOWN_WITHOUT_CLOCK
         lines, whole = summary(decisions, missing, most), summary(decisions, missing)
         if results.saved and len(lines) != len(whole):
             file = Path(results.saved).with_suffix(".verdicts.txt")
@@ -196,6 +220,11 @@ class Ending:
                 write_whole(file, "\n".join(whole) + "\n")
                 lines = summary(decisions, missing, most, f": {file} has all")
         return [*lines, *energy_lines(self._run.comparison.energy)]
+
+    @property
+    def _most(self) -> int | None:
+        """Lines of a list; None: all of them."""
+        return SHOWN if not self._config.get_verbosity() > 0 else None
 
     def _wants_tables(self) -> bool:
         """Tell whether pytest-benchmark's tables are printed: those that are asked for, and small ones.
@@ -209,13 +238,15 @@ class Ending:
         """Return what to do about each slower case."""
         comparison, against = self._run.comparison, spelled(self._config, "against")
         slower = [name for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER]
-        return {name: step for name in slower if (step := comparison.next_step(name, against))}
+        steps = {n: each.next for n, clauses in comparison.contracts.items() for each in clauses if each.next}
+        return steps | {name: step for name in slower if (step := comparison.next_step(name, against))}
 
     def next_step(self) -> Iterator[str]:
         """Yield what to do after a run that found a kernel wrong or slower."""
         comparison = self._run.comparison
         slower = {name: each.ratio for name, each in comparison.decisions.items() if each.verdict == Verdict.SLOWER}
-        if wrong := sorted(self._run.failed - slower.keys()):
+        over = {name for name, clauses in comparison.contracts.items() if broken(clauses)}
+        if wrong := sorted(self._run.failed - slower.keys() - over):
             is_untrusted = self._run.worker.settings.untrusted
             again = 'pytest "bench::bench_kernel[{}]" --untrusted' if is_untrusted else "python -m warpwatch run {}"
             case = next((f"; {again.format(name)}" for name in wrong if name.count("-") == 4), "")
@@ -224,19 +255,36 @@ class Ending:
             worst = max(slower, key=lambda name: (slower[name], name))
             if step := self.next_steps().get(worst):
                 yield step
+        elif over and (step := self.next_steps().get(min(over))):
+            yield step
 
-    def _energies(self) -> tuple[int, Counter[str]]:
-        """Return how many timed cases have an energy, and why others have none; neither where none was asked for."""
-        measured, left_out = 0, Counter[str]()
-        for name, facts in Benchmarks(self._config).facts if value_of(self._config, "energy") else ():
-            if any(map(facts.get, ENERGY.units)):
+    def _on_other_data(self) -> list[str]:
+        """Say how many cases were timed on other data, and of how many the time differs there."""
+        timed, left_out = self._observed("data")
+        lines = list[str]()
+        if timed:
+            effects = [facts.get("data", {}).values() for _, facts in Benchmarks(self._config).facts]
+            differ = sum(any(DataEffect(**effect).differs for effect in each) for each in effects)
+            kinds = ", ".join(KINDS)
+            lines.append(f"other data ({kinds}): {differ} of {timed} kernels differ in time by more than {LEAST:.0%}")
+        if timed and left_out:
+            lines.append(f"other data: {left_out.total()} kernels were not timed on them: {_reasons(left_out)}")
+        return lines
+
+    def _observed(self, option: str) -> tuple[int, Counter[str]]:
+        """Return how many timed cases an observer has measured, and why not others; neither where nobody asked."""
+        measured, left_out, observer = 0, Counter[str](), observers.BY_OPTION[option]
+        for name, facts in Benchmarks(self._config).facts if value_of(self._config, option) else ():
+            if any(map(facts.get, observer.units)):
                 measured += 1
-            elif why := ENERGY.leaves_out(self._run.cases[name]):
+            elif why := observer.leaves_out(self._run.cases[name]):
                 left_out[why] += 1
-            elif self._run.cases[name].variant.call and self._run.asked.against:
-                left_out["it is a call, whose two sides run in processes of their own"] += 1
+            elif self._run.cases[name].variant.call and (
+                self._run.asked.against or value_of(self._config, "untrusted")
+            ):
+                left_out["it is a call, which runs in a process of its own"] += 1
             else:
-                left_out["its test failed before"] += 1
+                left_out[observer.missing] += 1
         return measured, left_out
 
 
@@ -279,7 +327,9 @@ def _fails(asked: Asked, comparison: Comparison, reasons: list[str]) -> bool:
 def _nothing_ran(config: pytest.Config, project: Project) -> str:
     """Say that no test is left, and by which selection."""
     chosen = [f"-k {config.option.keyword!r}" * bool(config.option.keyword)]
-    chosen += [f"-m {config.option.markexpr!r}" * bool(config.option.markexpr), " ".join(config.args)]
+    chosen += [f"-m {config.option.markexpr!r}" * bool(config.option.markexpr)]
+    sizes = ",".join(map(size_name, value_of(config, "sizes")))
+    chosen += [f"{spelled(config, 'sizes')} {sizes}" * bool(sizes), " ".join(config.args)]
     hint = unknown_word(config.option.keyword, (case.id for case in timed_cases(project.families)))
     return f"NOTHING RAN: no test is left of those that {' and '.join(filter(None, chosen))} select{hint}"
 

@@ -26,7 +26,9 @@ from warpwatch.catalogue.names import BadCase, print_short, size_name
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import Problem
+from warpwatch.catalogue.variants import Variant
 from warpwatch.compare.comparison import Comparison
+from warpwatch.compare.contracts import sentence
 from warpwatch.devices import gpu, host_memory
 from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
@@ -42,12 +44,14 @@ from warpwatch.plugin import judge
 from warpwatch.plugin.asked import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
+from warpwatch.plugin.contracts import Contracts, broken, next_steps
 from warpwatch.plugin.device import PROJECT, WORKER, open_device
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import BenchmarkFixture, timed_rounds
 from warpwatch.plugin.xdist.processes import is_part
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.timing.measurement import Budget, announce_next
+from warpwatch.verdict.contracts import BrokenContract, Clause, Standing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +68,7 @@ class Measure:
     cold: bool
     budget: Budget
     comparison: Comparison
+    contracts: Contracts | None = None
     later: Iterable[Case] = ()
 
     def __repr__(self) -> str:
@@ -83,6 +88,8 @@ class Measure:
             announce_next(self.kernel.worker, self.case, self.later)
         measured = self.comparison.measure(self.kernel, self.case, self.cold, self.budget)
         if measured is None:
+            if self.contracts:
+                self.contracts.add(self.kernel, self.case)
             return
         benchmark = self.benchmark
         if benchmark.enabled:
@@ -100,6 +107,8 @@ class Measure:
         measured.observe(self.budget.observers)
         if stats:
             self.comparison.add(measured, stats.data)
+        if self.contracts:
+            self.contracts.add(self.kernel, self.case, measured, stats.data if stats else ())
 
 
 # Copies of operands and result: as drawn, as read back, in the memory of a device that uses the host's, of further
@@ -175,9 +184,9 @@ class Check:
     runs this test alone. ``by_hand``: options of this run for ``warpwatch run``. ``launches``: of a case on one of the
     shapes that its family is tested on, unless its cost is above ``cheap``. ``of_cheapest``: of the cheapest case of a
     kernel. ``launched``: such cases, and the test that launched each so often: other tests of it need not.
-    ``properties``: of the test, to which remarks are added. ``failures``: messages of the checks that failed, whatever
-    the test makes of them. ``other``: with --deterministic, returns the worker of another process. ``repeated``: cases
-    that were asked for the same bits.
+    ``clauses``: checks the machine code of a case against its contract, once. ``properties``: of the test, to which
+    remarks are added. ``failures``: messages of the checks that failed, whatever the test makes of them. ``other``:
+    with --deterministic, returns the worker of another process. ``repeated``: cases that were asked for the same bits.
     """
 
     kernel: Kernel
@@ -191,6 +200,7 @@ class Check:
     properties: list[tuple[str, object]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     other: Callable[[], Worker] | None = None
+    clauses: Callable[[Case], Sequence[Clause]] = lambda case: ()
     repeated: set[str] = field(default_factory=set)
 
     def __repr__(self) -> str:
@@ -226,12 +236,22 @@ class Check:
                 further=repeats,
             )
             self.properties.extend(more)
+            if chosen == self.case:
+                self._require_contract(chosen)
             if repeats and chosen.id not in self.repeated:
                 self.repeated.add(chosen.id)
                 self._require_same_bits(chosen, again, known=REMARK in dict(more))
         except (Exception, pytest.fail.Exception) as error:
             self.failures.append(str(error))
             raise
+
+    def _require_contract(self, case: Case) -> None:
+        """Fail the test where machine code breaks a limit; remark on what could not be checked."""
+        clauses = self.clauses(case)
+        unknown = [each for each in clauses if each.standing == Standing.UNKNOWN]
+        self.properties.extend((REMARK, f"{case.id}: contract: {sentence(each)}") for each in unknown)
+        if text := broken(clauses):
+            raise BrokenContract("\n".join([f"{case.id}: {text}", *next_steps(clauses)]))
 
     def _require_same_bits(self, case: Case, again: str, *, known: bool) -> None:
         """Ask a case for the same bits again, where the declaration requires them or --deterministic asks for them.
@@ -261,8 +281,7 @@ class Check:
         """
         family, variant = case.family, case.variant
         first = Build(family, variant, variant.listed[0], family.dtypes_of(variant)[0])
-        cheapest = min(family.tests_of(variant), key=lambda shape: Case(first, shape).launch_cost)
-        return max(self.launches, self.of_cheapest) if case == Case(first, cheapest) else self.launches
+        return max(self.launches, self.of_cheapest) if case == _cheapest(first) else self.launches
 
     def _is_repeated(self, case: Case) -> bool:
         """Tell whether a case is launched several times: a tested one that is cheap, or the cheapest of its build.
@@ -272,7 +291,14 @@ class Check:
         tests = case.family.tests_of(case.variant)
         if case.shape not in tests or case.launch_cost <= self.cheap:
             return case.launch_cost <= self.cheap and (case.shape in tests or has_few_cases(case))
-        return case.launch_cost == min(Case(case.build, shape).launch_cost for shape in tests)
+        return case.launch_cost == _cheapest(case.build).launch_cost
+
+
+@functools.cache
+def _cheapest(build: Build) -> Case:
+    """Return the tested case of a build whose launch costs least."""
+    cases = (Case(build, shape) for shape in build.family.tests_of(build.variant))
+    return min(cases, key=lambda case: case.launch_cost)
 
 
 def with_command(message: str, again: str) -> str:
@@ -366,6 +392,9 @@ def warpwatch_build(warpwatch_parameter: Case | Build) -> Build:
     return warpwatch_parameter.build if isinstance(warpwatch_parameter, Case) else warpwatch_parameter
 
 
+MISSING = pytest.StashKey[dict[Variant, str]]()  # why a variant cannot be used, as its worker has said
+
+
 @pytest.fixture
 def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> Iterator[Kernel]:
     """The compiled kernel of a case or a build; for a benchmark also the build without checks that is timed."""
@@ -374,7 +403,10 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
     if not build.variant.on_host:
         device = _capable_device(build, request)
         target, timing = device.target, device.timing_target
-        if missing := worker.call(call_missing, build):
+        known = stash.setdefault(MISSING, {})
+        if build.variant not in known:
+            known[build.variant] = worker.call(call_missing, build)
+        if missing := known[build.variant]:
             pytest.skip(missing)
     elif worker.settings.untrusted:
         pytest.skip("--untrusted runs no C++ for the host, in whose process nothing could be believed: leave it out")
@@ -405,6 +437,7 @@ def warpwatch_check(
 ) -> Check:
     """A function that runs a case and fails the test unless the result is right."""
     launches, cheap = launches_of(request)
+    compilation = request.config.stash[COMPILATION]
     return Check(
         kernel=warpwatch_kernel,
         case=warpwatch_parameter if isinstance(warpwatch_parameter, Case) else None,
@@ -414,6 +447,7 @@ def warpwatch_check(
         cheap=cheap,
         of_cheapest=0 if value_of(request.config, "launches") else DeviceInfo.launches,
         launched=request.config.stash.setdefault(LAUNCHED, {}),
+        clauses=functools.partial(request.config.stash[RUN].contracts.once, warpwatch_kernel, compilation),
         properties=request.node.user_properties,
         failures=request.node.stash.setdefault(FAILURES, []),
         other=functools.partial(other_worker, request.config) if value_of(request.config, "deterministic") else None,
@@ -470,6 +504,7 @@ def warpwatch_measure(
         cold=config.stash[RUN].cold,
         budget=budget,
         comparison=warpwatch_comparison,
+        contracts=config.stash[RUN].contracts,
         later=later_cases(request.node, warpwatch_comparison),
     )
 

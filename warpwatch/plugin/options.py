@@ -106,10 +106,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     | {
         "action": "append",
         "default": [],
-        "help": "Exit with 1 also where a case is unsure (unsure), where one cannot be compared or none was compared "
-        "(incomparable), where all cases became slower together (common), where one takes more energy (energy), or "
-        "where, with --against, machine code or the time to compile it grew (size, compile-time). Can be given several "
-        "times.",
+        "help": "Exit with 1 also where a case or a limit of a contract is unsure (unsure), where one cannot be "
+        "compared or none was compared (incomparable), where all cases became slower together (common), where one "
+        "takes more energy (energy), or where, with --against, machine code or the time to compile it grew (size, "
+        "compile-time). Can be given several times.",
     },
     "baseline": {
         "metavar": "WHERE",
@@ -145,6 +145,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "energy": _FLAG
     | {"help": "Measure the energy of a launch too, over a second of launches a case; with --against, of both sides."},
+    "data": _FLAG
+    | {
+        "help": "Time each case also on zeros, one value, sorted, sparse and subnormal values, and say where its time "
+        "differs from that on the declared data, which alone is judged."
+    },
     "serial-rounds": {
         "type": positive_integer,
         "metavar": "N",

@@ -34,6 +34,7 @@ from warpwatch.plugin import judge
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.plugin.asked import RUN
 from warpwatch.plugin.cases import CASE, LAUNCHED, build_of, is_timed, parameter_of
+from warpwatch.plugin.contracts import BROKEN
 from warpwatch.plugin.device import CACHE_NOTES, DEVICE, PROJECT, WORKER
 from warpwatch.plugin.fixtures import (
     FAILURES,
@@ -49,6 +50,7 @@ from warpwatch.plugin.options import BENCHMARK, OPTIONS, spelled, value_of
 from warpwatch.plugin.xdist.processes import is_part
 from warpwatch.report.sarif import document
 from warpwatch.runs.faults import (
+    CONTRACT,
     FAILED,
     MISTAKE,
     SLOWER,
@@ -61,6 +63,7 @@ from warpwatch.runs.faults import (
 )
 from warpwatch.runs.files import compact_json, write_whole
 from warpwatch.runs.record import Outcome, TestRecord, facts_of, recorded
+from warpwatch.verdict.contracts import BrokenContract
 from warpwatch.verdict.rule import Verdict
 
 WITH_WHOLE_MESSAGES = 2  # the verbosity, as of -vv, with which pytest's short summary is not short
@@ -74,7 +77,7 @@ REPORT_BYTES = 2**16  # of a record or a file of faults, for which there must be
 # Properties of a test: findings, with their reasons.
 ACCEPTED, NOT_NEEDED, REFUSED = "accepted", "accepted and not found", "not accepted"
 REMARKS = (LEFT_OUT, REMARK, ACCEPTED)  # properties of a test that are remarks on its case
-KNOWN = (WrongResult, DeviceError, CompileError)
+KNOWN = (WrongResult, DeviceError, CompileError, BrokenContract)
 Parameter = Case | Build | Problem | None
 
 
@@ -175,7 +178,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return result
     except DeviceError as error:
         raise pytest.fail.Exception(with_command(str(error), command_of(item)), pytrace=False) from None
-    except (BadCase, CompileError, WrongResult) as error:
+    except (BadCase, BrokenContract, CompileError, WrongResult) as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
     finally:
         if worker.calls > before or "warpwatch_source_module" in getattr(item, "fixturenames", ()):
@@ -424,7 +427,8 @@ def _faults(report: pytest.TestReport, sent: Sent, properties: Mapping[str, obje
     if sent.faults:
         return sent.faults
     fault = _unknown(str(report.longrepr), sent.place if sent.place.file else _place(None, report.location))
-    return (structs.replace(fault, kind=SLOWER) if properties.get("verdict") == Verdict.SLOWER else fault,)
+    kind = SLOWER if properties.get("verdict") == Verdict.SLOWER else CONTRACT if BROKEN in properties else fault.kind
+    return (structs.replace(fault, kind=kind),)
 
 
 def _unknown(text: str, place: Place) -> Fault:

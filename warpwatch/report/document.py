@@ -28,7 +28,10 @@ from warpwatch.runs.explained import Explained, Figure, RecordedCause
 from warpwatch.runs.faults import Fault, Place, merged
 from warpwatch.runs.identity import digest_of_work
 from warpwatch.runs.record import BuildCost, CaseRecord, Outcome, RunRecord, TestRecord
+from warpwatch.verdict.contracts import Clause
+from warpwatch.verdict.other_data import DataEffect
 from warpwatch.verdict.rule import Decision, Verdict
+from warpwatch.verdict.totals import Total
 
 SCHEMA = 1
 NOT_RUN = "not run"
@@ -146,8 +149,9 @@ class Measurement(Struct, frozen=True, kw_only=True):
     ``samples``: how many. ``iqr``: the interquartile range, as pytest-benchmark computes it. ``how``: a time was read,
     empty by events. ``launch_seconds``: the host's, of an empty kernel, below which there is no time by a slope.
     ``seed``: by which inputs were drawn that differed in each launch. ``share``: of the reference's rate. ``joules``:
-    of a launch. ``code``: checksum of the machine code. ``work``: digest of all that decides the case's work, equal
-    where the same work is known to be done; empty where a part is unknown.
+    of a launch. ``data``: times on other data, by kind, where they were asked for. ``code``: checksum of the machine
+    code. ``work``: digest of all that decides the case's work, equal where the same work is known to be done; empty
+    where a part is unknown.
     """
 
     samples: int
@@ -166,6 +170,7 @@ class Measurement(Struct, frozen=True, kw_only=True):
     share: float | None
     joules: float | None
     watts: float | None
+    data: Mapping[str, DataEffect]
     registers: int
     local_bytes: int
     shared_bytes: int
@@ -253,7 +258,8 @@ class CaseEntry(Struct, frozen=True, kw_only=True):
 
     ``outcome``: of its tests, failed before passed before skipped; "not run" without any. ``control``: verdict of a
     case of the same work that was measured all the same. ``reason``: why it has no better outcome or verdict, in a
-    line. ``again``: the command that repeats it. ``next``: the command of the next step, or empty.
+    line. ``again``: the command that repeats it. ``next``: the command of the next step, or empty. ``contract``: how it
+    stands to its limits.
     """
 
     id: str
@@ -272,6 +278,7 @@ class CaseEntry(Struct, frozen=True, kw_only=True):
     tests: tuple[TestEntry, ...]
     again: str
     next: str
+    contract: tuple[Clause, ...] = ()
 
 
 class NotChecked(Struct, frozen=True, kw_only=True):
@@ -287,7 +294,7 @@ class Document(Struct, frozen=True, kw_only=True):
     ``against``: commit of the other side; ``past``: files of the saved runs that were compared with. ``counts``: of
     outcomes of tests, and of verdicts on times and on energies. ``others``: tests of no kernel that did not pass.
     ``notes``: on the run as a whole; ``alarm``: what changed for all cases together. ``next``: what to do. ``costs``:
-    of builds on both sides. ``code``: of ``warpwatch diff``.
+    of builds on both sides. ``totals``: of builds whose family gives weights. ``code``: of ``warpwatch diff``.
     """
 
     schema: int = SCHEMA
@@ -310,6 +317,7 @@ class Document(Struct, frozen=True, kw_only=True):
     alarm: str
     next: tuple[str, ...]
     costs: Mapping[str, BuildCost] = {}
+    totals: Mapping[str, Total] = {}
     code: CodeDifference | None = None
 
 
@@ -350,6 +358,7 @@ def document_of(
         alarm=record.alarm,
         next=tuple(record.next),
         costs=record.costs,
+        totals=record.totals,
     )
 
 
@@ -409,6 +418,7 @@ def _case(name: str, record: RunRecord, tests: Sequence[TestRecord], root: Path)
         tests=tuple(map(_test, tests)),
         again=worst.again if worst else "",
         next=record.next_steps.get(name, ""),
+        contract=record.contracts.get(name, ()),
     )
     return entry if entry.next or not faults else msgspec.structs.replace(entry, next=_next_step(entry, record))
 
@@ -447,7 +457,7 @@ def _finite(value: float) -> float | None:
 def _measurement(timed: CaseRecord) -> Measurement:
     facts, samples = timed.facts, timed.samples
     names = [
-        *("cache", "how", "launch_seconds", "seed", "gflops", "gbs", "share", "joules", "watts"),
+        *("cache", "how", "launch_seconds", "seed", "gflops", "gbs", "share", "joules", "watts", "data"),
         *("registers", "local_bytes", "shared_bytes", "occupancy", "grid", "code_bytes", "compile_seconds"),
     ]
     return Measurement(

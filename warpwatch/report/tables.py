@@ -8,10 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
+from warpwatch.compare.contracts import sentence as clause_sentence
 from warpwatch.compare.doubts import disturbance
+from warpwatch.report.numbers import micro
 from warpwatch.runs.record import CaseRecord, RunRecord
 from warpwatch.timing.timer import kernel_seconds
+from warpwatch.verdict.contracts import Clause, Standing
 from warpwatch.verdict.rule import Decision, Verdict
+from warpwatch.verdict.totals import Total
 
 MORE = "; a run with -v prints all"  # what a list ends with that is cut off, where no file has the rest
 
@@ -56,6 +60,42 @@ def summary(
             lines.append(f"... and {len(cases[most:])} more {verdict}{rest}")
     reasons = Counter(decision.reason for decision in decisions.values() if decision.verdict == Verdict.INCOMPARABLE)
     return [*lines, *(f"{count} incomparable: {reason}" for reason, count in sorted(reasons.items()))]
+
+
+def contract_lines(contracts: Mapping[str, Sequence[Clause]], most: int | None) -> list[str]:
+    """Count the limits of contracts by how they are kept, then say more of the worst; at most ``most`` lines each."""
+    every = [(name, clause) for name, clauses in contracts.items() for clause in clauses]
+    counts = Counter(clause.standing for _, clause in every)
+    lines = [f"contracts: {', '.join(f'{counts[each]} {each}' for each in Standing if counts[each])}"] * bool(every)
+    for standing in (Standing.BROKEN, Standing.UNSURE):
+        own = [(name, clause) for name, clause in every if clause.standing == standing]
+        lines += [f"{name}: {standing}: {clause_sentence(clause)}" for name, clause in own[:most]]
+        lines += [f"... and {len(own) - most} more {standing}{MORE}"] if most is not None and own[most:] else []
+    reasons = Counter(clause.reason for _, clause in every if clause.standing == Standing.UNKNOWN)
+    return [*lines, *(f"{count} limits not checked: {reason}" for reason, count in reasons.most_common())]
+
+
+def total_lines(totals: Mapping[str, Total], most: int | None = None) -> list[str]:
+    """Say what the weighted total of each build is, the slowest first; at most ``most`` lines."""
+    worst_first = sorted(totals.items(), key=lambda named: -(named[1].ratio or math.inf))
+    lines = [f"total of {name}: {_total(each)}" for name, each in worst_first]
+    more = [f"... and {len(lines[most:])} more totals{MORE}"] * bool(most is not None and lines[most:])
+    return [*lines[:most], *more]
+
+
+def _total(each: Total) -> str:
+    if each.before is None or each.after is None:
+        return f"unknown, because {each.reason}"
+    name, share = max(each.shares.items(), key=lambda named: named[1])
+    times = f"{micro(each.before)} -> {micro(each.after)} µs, {_change(each.ratio, each.low, each.high)}"
+    mean = f"geometric mean {_change(each.mean, each.mean_low, each.mean_high)}"
+    largest = f"{100 * share:.1f} % of the time is {name.split('-')[3]}"
+    return "; ".join(filter(None, (f"{times}, {mean}", largest, each.reason)))
+
+
+def _change(*figures: float | None) -> str:
+    change, low, high = (f"{100 * (value - 1):+.1f}" for value in figures if value is not None)
+    return f"{change} % (95 %: {low} to {high})"
 
 
 def sentence(decision: Decision, *, verdict: bool = True) -> str:

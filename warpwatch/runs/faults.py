@@ -20,6 +20,7 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.machine import LATE, DeviceError
 from warpwatch.devices.mismatch import WrongElements, WrongResult
+from warpwatch.verdict.contracts import BrokenContract
 
 UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 Text = Annotated[str, Meta(pattern=rf"^[^{UNPRINTABLE}]*\Z", max_length=10_000)]  # of one line
@@ -35,6 +36,7 @@ COMPILE = re.compile(
 # Whose access a line of the software device's report is of.
 ACCESS = re.compile(r"thread \((?P<thread>\d+(?:, \d+)*)\) of block \((?P<block>\d+(?:, \d+)*)\)")
 COMPILE_ERROR, WRONG, FAILED, SLOWER = "compile error", "wrong result", "failed test", "slower"
+CONTRACT = "broken contract"
 LONGEST = 2000  # characters of a sentence
 MISTAKE, TIMEOUT, LOST = "mistake in a declaration", "timeout", "lost device"
 
@@ -139,6 +141,8 @@ def _kind(error: BaseException) -> str:
         return WRONG
     if isinstance(error, CompileError):
         return COMPILE_ERROR
+    if isinstance(error, BrokenContract):
+        return CONTRACT
     if isinstance(error, DeviceError) and error.lost:
         return TIMEOUT if error.lost == LATE else LOST
     return FAILED

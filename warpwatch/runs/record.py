@@ -34,7 +34,10 @@ from warpwatch.runs.faults import UNPRINTABLE, Fault, Place
 from warpwatch.runs.faults import Text as Text  # noqa: PLC0414  # users import it from here
 from warpwatch.runs.files import LARGEST, read_content, run_files
 from warpwatch.runs.identity import Identity
+from warpwatch.verdict.contracts import Clause
+from warpwatch.verdict.other_data import DataEffect
 from warpwatch.verdict.rule import Decision, Verdict
+from warpwatch.verdict.totals import Total
 
 NO_GPU = "no-gpu"
 # A run that differs from its baseline in one of these cannot be compared with it.
@@ -47,6 +50,7 @@ Lines = Annotated[str, Meta(pattern=rf"^([^{UNPRINTABLE}]|[\n\t])*\Z", max_lengt
 Seconds = Annotated[float, Meta(ge=SHORTEST, le=LONGEST)]
 Share = Annotated[float, Meta(ge=0, le=1e6)]
 Figure = Annotated[float, Meta(ge=1e-30, le=1e30)]  # seconds, joules or a ratio: logarithms stay far from overflow
+Limited = Annotated[float, Meta(ge=0, le=1e30)]
 Samples = Annotated[tuple[Seconds, ...], Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Megahertz = Annotated[int, Meta(ge=0, le=10**6)]
@@ -121,6 +125,7 @@ class Facts:
     throttle: tuple[tuple[Text, ...], ...] = ()  # before and after
     other_processes: tuple[Text, ...] = ()  # at work on the GPU before or after
     pairs: Sides | None = None
+    threshold: Share = 0.0  # smaller changes of its time are not called slower or faster
     gpu_uuid: Text = ""  # of a run on several GPUs: which of them it was
     verdict: Text = ""  # in runs of version 0: what the run concluded
     explanation: Text = ""  # in runs of version 0: the likely cause of that verdict
@@ -141,6 +146,7 @@ class Facts:
     share: Share | None = None  # of the reference's rate
     overhead: Annotated[float, Meta(ge=0, le=1)] = 0.0  # seconds of each sample that are not the kernel's
     remarks: tuple[Text, ...] = ()  # what its reader should know, and no verdict rests on
+    data: Mapping[Text, DataEffect] = field(default_factory=dict)  # by kind, where other data were timed too
     bits: Text = ""  # a digest of the results, where the same bits are required
 
     @property
@@ -216,6 +222,37 @@ class RecordedDecision(Decision):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordedClause(Clause):
+    """A limit of a contract as a run recorded it: its figures are finite, its texts can be printed on a line."""
+
+    name: Text
+    limit: Limited
+    figure: Limited | None = None
+    low: Limited | None = None
+    high: Limited | None = None
+    processes: Count = 0
+    reason: Text = ""
+    since: Text = ""
+    next: Text = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedTotal(Total):
+    """A weighted total as a run recorded it: its figures are finite, its texts can be printed on a line."""
+
+    before: Figure | None = None
+    after: Figure | None = None
+    ratio: Figure | None = None
+    low: Figure | None = None
+    high: Figure | None = None
+    mean: Figure | None = None
+    mean_low: Figure | None = None
+    mean_high: Figure | None = None
+    shares: Mapping[Text, Share] = field(default_factory=dict)
+    reason: Text = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gpu:
     """GPU that a run was measured on, and how. All fields are empty where there was none."""
 
@@ -268,7 +305,8 @@ class _RunFacts:
     were measured all the same. ``tests``: in a saved benchmark those that did not pass, in another record all.
     ``missing``: cases that the other side has and a whole run had not. ``past``: the files of the runs that it was
     compared with. ``notes``: what holds for the comparison as a whole; ``alarm``: what changed for all cases together.
-    ``costs``: of builds whose work differs from the other revision's, and of all those that another toolchain compiles.
+    ``contracts``: how cases stand to their limits. ``totals``: weighted ones, by build. ``costs``: of builds whose work
+    differs from the other revision's, and of all those that another toolchain compiles.
     ``nothing``: says that nothing was compared, tested or measured. ``settings``: options of this run by name.
     ``explained``: why cases are slower or faster. ``next``: what to do after the run; ``next_steps``: after a case's
     verdict. In a record of its own: ``remarks``: on the run; ``left_out``: cases or tests that the run did not have, by
@@ -283,6 +321,8 @@ class _RunFacts:
     decisions: Mapping[Text, Decision] = field(default_factory=dict)
     energies: Mapping[Text, Decision] = field(default_factory=dict)
     controls: Mapping[Text, Text] = field(default_factory=dict)
+    contracts: Mapping[Text, tuple[Clause, ...]] = field(default_factory=dict)
+    totals: Mapping[Text, Total] = field(default_factory=dict)
     tests: Sequence[TestRecord] = ()
     costs: Mapping[Text, BuildCost] = field(default_factory=dict)
     missing: Sequence[Text] = ()
@@ -305,6 +345,8 @@ class About(_RunFacts):
 
     decisions: Mapping[Text, RecordedDecision] = field(default_factory=dict)
     energies: Mapping[Text, RecordedDecision] = field(default_factory=dict)
+    contracts: Mapping[Text, tuple[RecordedClause, ...]] = field(default_factory=dict)
+    totals: Mapping[Text, RecordedTotal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from warpwatch.catalogue.inputs import usual
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
+from warpwatch.devices.foreign.shared_arrays import empty
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import Function, GuardedArray, NoFigure
 from warpwatch.devices.references import drawn
@@ -105,7 +106,9 @@ class FreshInputs:
         own = GuardedArray(self._device, array.name, array.shape, array.dtype, filled=False)
         try:
             self._choose(own, seed)
-            return own.read()
+            values = empty(own.shape, own.dtype)
+            self._device.read(own.address, values)
+            return values
         finally:
             own.free()
 

@@ -34,7 +34,7 @@ from warpwatch.devices.digest import digests
 from warpwatch.devices.evaluate import nothing_shown
 from warpwatch.devices.machine import DeviceError, GuardedArray, Machine
 from warpwatch.devices.mismatch import WrongResult
-from warpwatch.devices.references import drawn, expected, slow_cases
+from warpwatch.devices.references import drawn, expected, is_slow
 from warpwatch.devices.runner import require_memory, upload
 from warpwatch.devices.worker import machine
 
@@ -95,7 +95,7 @@ def materials(case: Case, reference: bool, sets: int) -> tuple[Material, ...]:
     """Return the material of so many of a case's seeds, and of small arrays that of a seed which nobody knows."""
     begin = time.perf_counter()
     made = tuple(material(case, reference, seed) for seed in seeds_of(case)[:sets])
-    is_dear = time.perf_counter() - begin > UNSEEN_SECONDS or case.id in slow_cases  # which are kept on the disk
+    is_dear = time.perf_counter() - begin > UNSEEN_SECONDS or is_slow(case)  # which are kept on the disk
     if reference and _has_unseen(case, sets) and not is_dear:
         made += (replace(material(case, reference, secrets.randbits(32)), is_unseen=True),)
     return made

@@ -22,6 +22,8 @@ from warpwatch.timing.inputs import SHAPES_AHEAD, shape_key, sharing_key
 from warpwatch.timing.probes import remark_on_rate
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import kernel_seconds
+from warpwatch.verdict import other_data
+from warpwatch.verdict.other_data import DataEffect
 
 PILOT_SAMPLES = 3
 MOST_ROUNDS = 100  # more rounds do not help: processes differ by more than 100 rounds resolve
@@ -143,6 +145,8 @@ class Measured:
         """Record what observers that are asked for measure apart, of a case that is not a pair. Raises DeviceError."""
         if asked and not self.is_pair and self.kind != "host":
             self.facts |= self.kernel.worker.call(sampling.observe, asked)
+            effects = self.facts.get("data", {}).items()
+            self._remark(other_data.remark({name: DataEffect(**effect) for name, effect in effects}))
 
     def finish(self, median: float) -> None:
         """Record rates, and a remark where one is odd. ``median``: of the samples, in seconds."""
@@ -151,7 +155,10 @@ class Measured:
         self.facts["gbs"] = round(work.bytes / seconds / 1e9, 3)
         if self.kind == "host":
             return
-        if remark := remark_on_rate(self.case, self.kernel.worker.call(describe_device), median):
+        self._remark(remark_on_rate(self.case, self.kernel.worker.call(describe_device), median))
+
+    def _remark(self, remark: str) -> None:
+        if remark:
             self.facts["remarks"] = (*self.facts.get("remarks", ()), remark)
 
 

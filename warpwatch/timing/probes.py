@@ -269,13 +269,23 @@ def _is_faster(fast: Sequence[float], slow: Sequence[float], share: float) -> bo
     return bool(is_apart) and statistics.median(fast) < share * statistics.median(slow)
 
 
+def peak_rate(case: Case, info: DeviceInfo, highest: float = 0.0) -> tuple[float, str]:
+    """Return how many of a case's operations a GPU can do in a second, and on which pipe; 0 where that is not known.
+
+    The pipe is the declared one, or else the fastest that operations of the case's type may run on. ``highest``: the
+    clock of the GPU in hertz, where that is more than the driver says.
+    """
+    pipes = (case.work.pipe,) if case.work.pipe else USUAL_PIPES.get(case.dtype, ("",))
+    operations, pipe = max((PIPES.get(each, {}).get(info.capability, 0), each) for each in pipes)
+    return operations * info.multiprocessors * max(info.clock_hz, highest), pipe
+
+
 def excess(case: Case, info: DeviceInfo, seconds: float, highest: float = 0.0) -> str:
     """Say how a time is too short for the declared operations; empty where it is not, or where nothing is known.
 
     ``highest``: the clock of the GPU in hertz, where that is more than the driver says.
     """
-    pipe = case.work.pipe or USUAL_PIPES.get(case.dtype, "")
-    peak = PIPES.get(pipe, {}).get(info.capability, 0) * info.multiprocessors * max(info.clock_hz, highest)
+    peak, pipe = peak_rate(case, info, highest)
     rate = case.work.operations / seconds
     if not info.has_gpu_clock or not peak or rate <= peak:
         return ""

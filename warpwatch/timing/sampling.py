@@ -19,7 +19,8 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.digest import Queue, digest, digests, queue_of
 from warpwatch.devices.gpu import Device
-from warpwatch.devices.machine import Function, GuardedArray, in_order
+from warpwatch.devices.machine import Function, GuardedArray, NoFigure, in_order
+from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.runner import Loaded, captured_stdout, launch_and_wait, load, with_variables
 from warpwatch.devices.worker import gpu, machine
 from warpwatch.timing import candidate_samples, nvml, observers
@@ -139,7 +140,11 @@ def finish(kind: str, seconds: float | None = None) -> Accepted:
     """
     if call := candidate_samples.current():
         candidate_samples.finish()
-        check_hardware(call.case, kind, seconds)
+        check_hardware(call.case, kind, call.at_most)
+        try:
+            check_hardware(call.case, kind, seconds)
+        except WrongResult as fault:  # of a slope, which scatters, it is none
+            raise NoFigure(f"{call.case.id}: no figure by wall time: {fault}") from None
         return ()
     shared, first = state.shared, state.loaded[0]
     if not state.launched:  # no sample was taken, which would have been checked

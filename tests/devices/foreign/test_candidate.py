@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing import candidate_samples, sampling
-from warpwatch.timing.candidate_samples import HOW, slope
+from warpwatch.timing.candidate_samples import HOW, doubt, slope
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 SIZES = {function.__name__: size for size, function in module.WAYS.items()}
@@ -297,6 +298,49 @@ def test_one_go_that_was_disturbed_moves_no_slope() -> None:
     assert slope({1: [3.0], 2: [4.0], 4: [6.0], 8: [10.0]}) == pytest.approx(1.0)
     assert slope({8: [10.0], 2: [4.0], 4: [60.0], 1: [3.0]}) == pytest.approx(1.0, rel=0.1)
     assert slope({1: [3.0, 3.1, 90.0], 8: [10.1, 10.0, 0.0]}) == pytest.approx(6.9 / 7)
+
+
+STEADY = [1e-4 * each for each in (1.37, 1.38, 1.36, 1.37, 1.4)]
+
+
+@pytest.mark.parametrize(
+    ("slopes", "more", "said"),
+    [
+        (STEADY, {}, ""),
+        (
+            STEADY,
+            {"shortest": 2e-4},
+            "a launch takes 137.0 µs, shorter than the host's launch of an empty kernel (200.0",
+        ),
+        (STEADY, {"alone": 7.7e-4}, ""),  # of cuBLAS: 1000x1000 took 0.24 ms more than the first two on an H200
+        (STEADY, {"alone": 7.9e-4}, "a launch alone takes 790.0 µs and each one more 137.0, as if they overlapped"),
+        (STEADY, {"queued": 0.95e-4}, ""),
+        (STEADY, {"queued": 0.97e-4}, "a launch takes 137.0 µs, of which the call takes 97.0 on the host"),
+        ([2e-5, 6e-5, 9.3e-5, 9.4e-5, 1.9e-5], {}, "a launch takes 20.0 to 93.0 µs by wall time"),
+    ],
+)
+def test_slopes_that_tell_no_time_are_no_figure(slopes: list[float], more: dict[str, float], said: str) -> None:
+    given = {"shortest": 8e-6, "alone": 3e-4, "first": 2.03e-4, "queued": 2e-5} | more
+    assert doubt(slopes, **given, on_gpu=True)[: len(said) or None] == said
+    if said and not {"shortest", "alone"} & more.keys():  # the host's own times scatter, and its calls run there
+        assert doubt(slopes, **given, on_gpu=False) == ""
+
+
+def test_a_slope_that_the_hardware_does_not_allow_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(case: object, kind: str, seconds: float) -> None:
+        if seconds < 1e-4:
+            raise WrongResult("faster than the hardware")
+
+    call = SimpleNamespace(case=SimpleNamespace(id="mine"), at_most=2e-4)
+    monkeypatch.setattr(candidate_samples, "_current", [call])
+    monkeypatch.setattr(candidate_samples, "finish", lambda: None)
+    monkeypatch.setattr(sampling, "check_hardware", check)
+    with pytest.raises(NoFigure, match="mine: no figure by wall time: faster than the hardware"):
+        sampling.finish("cold", 0.9e-4)
+    sampling.finish("cold", 1.1e-4)
+    call.at_most = 0.9e-4  # with all that a go costs
+    with pytest.raises(WrongResult, match="faster than the hardware"):
+        sampling.finish("cold", 1.1e-4)
 
 
 def test_waiting_in_goes_of_few_launches_and_of_none_gains_nothing(worker: Worker, project: Project) -> None:

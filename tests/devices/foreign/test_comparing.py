@@ -10,12 +10,13 @@ import pytest
 
 from tests.project import PROJECT
 from warpwatch.catalogue import declaration
+from warpwatch.catalogue.arrays import ALL_ROWS
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.setting import Setting
 from warpwatch.devices import references
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.foreign import comparing
+from warpwatch.devices.foreign import comparing, shared_arrays
 from warpwatch.devices.foreign.described import DescribedProject, load_described
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import Kernel
@@ -121,6 +122,32 @@ def test_what_is_right_is_not_where_kernels_are_launched(project: DescribedProje
     finally:
         end()
         references.elsewhere.clear()
+
+
+def test_inputs_stay_until_the_process_that_compares_has_forgotten_them(
+    project: DescribedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_arrays, "LEAST_BYTES", 0)
+    case, comparer, kept = case_of(project, "right"), comparing.Comparer(project, SETTINGS), list[object]()
+
+    def address(value: float) -> int:
+        kept.append(x := shared_arrays.empty((1000,), np.dtype("float32")))
+        x[:] = value
+        return int(x.ctypes.data)
+
+    try:
+        first = address(1.0)
+        right = comparer.expected(case, {"x": kept.pop()}, ALL_ROWS, exact=False)  # type: ignore[dict-item]
+        assert isinstance(right, RightElsewhere)
+        assert right.compare({"y": np.full(1000, 2, np.float32)}, None) == {}
+        del right
+        assert address(3.0) != first
+        comparer.call(comparing.forget, [])
+        assert address(3.0) == first
+    finally:
+        comparer.stop()
+        kept.clear()
+        shared_arrays.free()
 
 
 def test_the_seed_of_a_run_is_on_no_command_line(worker: Worker) -> None:

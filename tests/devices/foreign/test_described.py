@@ -17,6 +17,7 @@ from warpwatch.catalogue.inputs import exact_inputs, random_inputs
 from warpwatch.catalogue.selection import tested_cases, timed_cases
 from warpwatch.catalogue.setting import BadProject, Setting
 from warpwatch.catalogue.validation import problems
+from warpwatch.devices.foreign import shared_arrays
 from warpwatch.devices.foreign.described import DescribedProject, load_described
 from warpwatch.devices.references import expected
 from warpwatch.revision.declared import own_identity
@@ -235,3 +236,12 @@ def test_references_are_asked_in_a_process_of_their_own(loaded: Any) -> None:
     case = tested_cases(project.families)[0]
     inputs = random_inputs(case, 0)
     assert np.array_equal(expected(case, inputs)["y"].reference, inputs["x"])
+
+
+def test_large_inputs_are_mapped_where_references_run(loaded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = loaded("OWN = family(reference=lambda x: np.append(x * 2, [x.base is not None, x.flags.writeable]))")
+    monkeypatch.setattr(shared_arrays, "LEAST_BYTES", 0)
+    x = shared_arrays.empty((3,), np.dtype("float64"))
+    x[:] = 1.0, 2.0, 3.0
+    assert project.families[0].reference(x=x).tolist() == [2.0, 4.0, 6.0, 1.0, 0.0]
+    assert project.families[0].reference(x=x.copy()).tolist() == [2.0, 4.0, 6.0, 1.0, 1.0]

@@ -39,6 +39,7 @@ SECONDS_TO_DIE = 0.05  # between two looks for a compiler that was started while
 PLAIN = re.compile(r"[\w./+=:,@%-]*")  # letters that have no special meaning in a shell
 # What stands for the path of a compiled file in the names of an anonymous namespace.
 PATH_HASH = re.compile(rb"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_)")
+OF_PYTORCH = ("--expt-relaxed-constexpr",)  # PyTorch gives it to nvcc for every extension, and softcuda needs none
 PART = ENGINE / "softcuda" / "compiling" / "device_part.py"  # compiles the device code of a file
 PLACE = re.compile(r"^(\S[^:(\n]*)(?:\((\d+)\)|:(\d+):\d+): (?:fatal |catastrophic )?error", re.MULTILINE)
 NOTHING = 3  # its exit status where there is nothing to set aside
@@ -46,6 +47,9 @@ UNKNOWN_TYPE = re.compile(r"error: .*?['\"](__half|__nv_(?:bfloat16|fp8_e\w+))['
 # Where these types are declared; the others are in cuda_fp8.h.
 HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
 GXX_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c++17")
+
+
+ARCH = "sm_90"  # what machine code is compiled for where no GPU and no option says it
 
 
 class CompileError(Exception):
@@ -334,7 +338,7 @@ def _without_host_code(
     folder = observation.folder / "warpwatch-device-part"
     folder.mkdir()
     part = [sys.executable, "-S", str(PART), str(folder), str(observation.folder / "made"), source]
-    code, output = _run([*part, *nvcc_call], working, observation)
+    code, output = _run([*part, *nvcc_call, *OF_PYTORCH], working, observation)
     places = {tuple(place) for place in PLACE.findall(said)}
     if code == NOTHING or (code and places <= {tuple(place) for place in PLACE.findall(output)}):
         return 1, said

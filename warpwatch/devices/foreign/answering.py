@@ -116,7 +116,7 @@ def serve(connection: socket.socket, setting: Setting) -> None:
 
     functions = Functions()
     send(connection, (0, described(functions, setting)), functions.number)
-    questions = Received(connection)
+    questions = Received(connection, maps=True)
     while True:
         (number, which, given), _ = questions.message()
         reply = answer(functions[which], given)

@@ -50,9 +50,10 @@ class Mirror:
 
 @dataclass(frozen=True, kw_only=True)
 class Found(Answer):
-    """Answer that says what has changed in the process."""
+    """Answer that says what has changed in the process, or how many seconds it took to queue the launches of a go."""
 
     found: tuple[str, ...] = ()
+    queued: float = 0.0
 
 
 class Candidates:
@@ -81,6 +82,7 @@ class Candidates:
         self._has_memory = False
         self._is_paused = False
         self._word = (0, 0)  # of this process's memory: address and bytes
+        self.queued = 0.0  # seconds that queuing the last go took, as the process says
         # Before the process has imported what is not trusted: of a go without a launch, and what a first launch takes.
         self.idle_seconds = self.first_seconds = 0.0
         self._mirrors: list[Mirror] = []
@@ -134,7 +136,7 @@ class Candidates:
 
         Nothing is believed: what is not there by now is wrong. Raises DeviceError.
         """
-        self._ask(count * self._settings.launch_timeout + GO_SECONDS, "go", count)
+        self.queued = self._ask(count * self._settings.launch_timeout + GO_SECONDS, "go", count).queued
         seconds = self._conversation.seconds
         if count and not self._outside:  # the first call makes threads
             self._outside = Outside(self._tree, self._processes)
@@ -210,9 +212,9 @@ class Candidates:
         digests(self._device, [self._word])
         return time.perf_counter() - begin
 
-    def _ask(self, limit: float, name: str, *arguments: object) -> None:
+    def _ask(self, limit: float, name: str, *arguments: object) -> Found:
         self._resume()
-        self._conversation.ask(limit, name, *arguments)
+        return self._conversation.ask(limit, name, *arguments)
 
     # Calls in the place of kernels
 

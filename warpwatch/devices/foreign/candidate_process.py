@@ -14,6 +14,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,17 +86,20 @@ class Calls:
         self._queues = [self._device.call(found, addresses) for addresses in self._sets]
         self._device.context.synchronize()
 
-    def go(self, count: int) -> None:
-        """Make the call on the first sets of arrays, and wait for all work of the context."""
+    def go(self, count: int) -> dict[str, float]:
+        """Make the call on the first sets of arrays, wait for all work of the context, and return what queuing took."""
+        begin = time.perf_counter()
         for queue in self._queues[:count]:
             queue()
+        queued = time.perf_counter() - begin
         assert self._device
         self._device.context.synchronize()
+        return {"queued": queued}
 
-    def look(self) -> list[str]:
-        """List what has changed in this process since before the declarations were imported, each in a sentence."""
+    def look(self) -> dict[str, list[str]]:
+        """Return what has changed in this process since before the declarations were imported, each in a sentence."""
         assert self._inside
-        return self._inside.changes()
+        return {"found": self._inside.changes()}
 
     def close(self) -> None:
         """Forget the prepared case, and close the memory of its arrays."""
@@ -116,14 +120,14 @@ def serve(lines: socket.SocketIO, calls: Calls) -> None:
         lines.write(answer(number, questions[name], arguments))
 
 
-def answer(number: int, function: Callable[..., list[str] | None], arguments: Sequence[Any]) -> bytes:
+def answer(number: int, function: Callable[..., dict[str, Any] | None], arguments: Sequence[Any]) -> bytes:
     """Do what a question asks for; return the answer, a line."""
-    error, found = "", None
+    error, fields = "", dict[str, Any]()
     try:
-        found = function(*arguments)
+        fields = function(*arguments) or {}
     except (Exception, SystemExit) as caught:  # foreign code may raise anything
         error = (str(caught).strip() or type(caught).__name__)[:SAID]
-    return json.dumps({"number": number, "error": error, "found": found or []}).encode() + b"\n"
+    return json.dumps({"number": number, "error": error, **fields}).encode() + b"\n"
 
 
 def main() -> None:

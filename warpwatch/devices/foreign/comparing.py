@@ -23,6 +23,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.setting import Setting
 from warpwatch.devices import evaluate, references
 from warpwatch.devices.foreign.described import load_described
+from warpwatch.devices.foreign.shared_arrays import Place, place_of
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.mismatch import Mismatch, RightElsewhere, compare_all
 from warpwatch.devices.transfer import stage
@@ -57,13 +58,16 @@ class Comparer:
         self._worker = Worker(project, replace(settings, kind="none"))
         self._numbers = itertools.count()
         self._unused: list[int] = []
+        self._mapped: dict[int, list[Array]] = {}  # inputs that the process may read
         self._lock = threading.Lock()  # the inputs of later cases are drawn in a thread
         self.stop = self._worker.stop
 
     def expected(self, case: Case, inputs: Mapping[str, Array], part: Part, exact: bool) -> dict[str, Expected]:
         """Have right results computed, without waiting for them."""
         number = next(self._numbers)
-        self.call(hold, number, case, inputs, part, exact)
+        given = {name: place_of(array) or array for name, array in inputs.items()}
+        self.call(hold, number, case, given, part, exact)
+        self._mapped[number] = [inputs[name] for name, each in given.items() if isinstance(each, Place)]
         right = Right(self, number, case)
         weakref.finalize(right, self._unused.append, number)
         return right
@@ -74,6 +78,8 @@ class Comparer:
             unused, self._unused[:] = [*self._unused], []
             if unused:
                 self._worker.call(forget, unused)
+                for number in unused:
+                    self._mapped.pop(number, None)
             return self._worker.call(function, *args, **kwargs)
 
 
@@ -109,16 +115,18 @@ _held: dict[int, Held] = {}
 _pool = ThreadPoolExecutor(1, "references")  # started by its first use
 
 
-def hold(number: int, case: Case, inputs: Mapping[str, Array], part: Part, exact: bool) -> None:
-    """Begin to compute right results, in the process that compares."""
+def hold(number: int, case: Case, given: Mapping[str, Array | Place], part: Part, exact: bool) -> None:
+    """Begin to compute right results, in the process that compares. ``given``: the inputs, or where they lie."""
+    inputs = {name: each.array() if isinstance(each, Place) else each for name, each in given.items()}
     right = _pool.submit(references.expected, case, inputs, part, exact=exact)
     _held[number] = Held(case=case, inputs=inputs, right=right)
 
 
 def forget(numbers: Sequence[int]) -> None:
-    """Give back the memory of results that nobody will ask for."""
-    for number in numbers:
-        _held.pop(number, None)
+    """Give back the memory of results that nobody will ask for: their inputs are read no more."""
+    for held in filter(None, (_held.pop(number, None) for number in numbers)):
+        if not held.right.cancel():
+            held.right.exception()
 
 
 def wrong(number: int, results: Mapping[str, Array], rows: Array | None) -> dict[str, Mismatch]:

@@ -88,7 +88,7 @@ class Process:
                 if function.started not in (0, self.started):
                     raise BadFunction("it was made in a process that has ended: define it in the module instead")
                 self._questions += 1
-                send(self._socket, (self._questions, function.number, dict(given)))
+                send(self._socket, (self._questions, function.number, dict(given)), maps=True)
                 number, reply = self._receive(self._seconds)
                 if number != self._questions:
                     raise BadMessage(f"the answer to question {number}")

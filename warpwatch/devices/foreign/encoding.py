@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePath
 from typing import Any
@@ -32,6 +33,7 @@ from warpwatch.catalogue.launches import Capability, Owner, Step, Work
 from warpwatch.catalogue.texts import Text
 from warpwatch.catalogue.tolerance import DotError, ErrorOf, Exact, Relative, Ulp
 from warpwatch.catalogue.variants import Configuration, Variant
+from warpwatch.devices.foreign.shared_arrays import mapped, memory_of
 from warpwatch.devices.foreign_text import CONTROL
 
 CLASSES: Mapping[str, type[Any]] = {
@@ -57,6 +59,7 @@ CLASSES: Mapping[str, type[Any]] = {
 PLAIN = re.compile(r"[<>|=]?[biufcSV]\d{1,2}", re.ASCII)
 EXTENDED = {name for name in vars(ml_dtypes) if re.fullmatch(r"(b?float|u?int)\d+\w*", name)}
 MOST_TEXT, MOST_BUFFERS = 2**26, 2**12  # bytes of a message without its arrays, and the number of these
+MOST_DESCRIPTORS = 253  # of a message, as Linux has it (SCM_MAX_FD)
 FEW_BYTES = 2**20  # of arrays that are always taken
 MOST_FIELDS, LARGEST_STRUCT = 256, 4096  # of a struct that a kernel is given
 DEEPEST, MOST_AXES = 50, 32
@@ -91,12 +94,14 @@ class Needed:
 class Encoder:
     """Turns values into JSON, and collects the bytes of arrays.
 
-    ``number``: returns what a function is called; without it functions do not travel.
+    ``number``: returns what a function is called; without it functions do not travel. ``maps``: arrays in memory that
+    can be mapped stay there, and its descriptors travel.
     """
 
-    def __init__(self, number: Callable[[Callable[..., Any]], Any] | None = None) -> None:
+    def __init__(self, number: Callable[[Callable[..., Any]], Any] | None = None, *, maps: bool = False) -> None:
         self.buffers: list[memoryview] = []
-        self._number = number
+        self.descriptors: list[int] = []
+        self._number, self._maps = number, maps
 
     def __call__(self, value: Any) -> Any:  # noqa: PLR0911  # a line a kind
         kind = type(value)
@@ -107,7 +112,7 @@ class Encoder:
         if kind in (tuple, list):
             return [kind.__name__, *map(self, value)]
         if isinstance(value, np.ndarray):
-            return ["array", described_type(value.dtype), list(value.shape), self._add(value)]
+            return self._array(value)
         if isinstance(value, np.generic):
             return ["generic", described_type(value.dtype), np.asarray(value).tobytes().hex()]
         if isinstance(value, bytes):
@@ -115,6 +120,13 @@ class Encoder:
         if CLASSES.get(kind.__name__) is kind:
             return ["class", kind.__name__, *([name, self(each)] for name, each in stated(value))]
         return self._rest(value)
+
+    def _array(self, array: np.ndarray[Any, Any]) -> Any:
+        kind, shape = described_type(array.dtype), list(array.shape)
+        if not self._maps or not (found := memory_of(array)):
+            return ["array", kind, shape, self._add(array)]
+        self.descriptors.append(found[0].descriptor)
+        return ["mapped", kind, shape, found[1], len(self.descriptors) - 1]
 
     def _add(self, array: np.ndarray[Any, Any]) -> int:
         flat = np.ascontiguousarray(array).reshape(-1)
@@ -194,10 +206,18 @@ def _type(given: Any, depth: int = 0) -> Any:
 
 
 class Decoder:
-    """Makes values of JSON and bytes. ``function``: makes what stands for a function, of what its encoder called it."""
+    """Makes values of JSON and bytes. ``function``: makes what stands for a function, of what its encoder called it.
 
-    def __init__(self, buffers: list[bytearray], function: Callable[[Any], Any] | None = None) -> None:
-        self._buffers, self._function = buffers, function
+    ``descriptors``: of memory that arrays are mapped from.
+    """
+
+    def __init__(
+        self,
+        buffers: list[bytearray],
+        function: Callable[[Any], Any] | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> None:
+        self._buffers, self._function, self._descriptors = buffers, function, descriptors
 
     def __call__(self, given: Any, depth: int = 0) -> Any:  # noqa: PLR0911
         if not isinstance(given, list):
@@ -239,6 +259,8 @@ class Decoder:
                 return complex(text)
             case ["array", kind, list(shape), int(number)]:
                 return self._array(_type(kind), shape, number)
+            case ["mapped", kind, list(shape), int(first), int(number)] if self._descriptors:
+                return mapped(os.dup(self._descriptors[number]), first, tuple(shape), _type(kind))
             case ["generic", kind, str(text)]:
                 return np.frombuffer(bytes.fromhex(text), _type(kind), 1)[0]
             case ["bytes", int(number)]:
@@ -288,12 +310,24 @@ def _generator(state: Any) -> np.random.Generator:
     return np.random.Generator(kind)
 
 
-def send(connection: socket.socket, value: Any, number: Callable[[Callable[..., Any]], Any] | None = None) -> None:
-    """Send a message. Raises BadMessage, or OSError where the other process has ended."""
-    encode = Encoder(number)
+def send(
+    connection: socket.socket,
+    value: Any,
+    number: Callable[[Callable[..., Any]], Any] | None = None,
+    *,
+    maps: bool = False,
+) -> None:
+    """Send a message. Raises BadMessage, or OSError where the other process has ended.
+
+    ``maps``: as of Encoder, where the other process takes descriptors.
+    """
+    encode = Encoder(number, maps=maps)
     text = json.dumps(encode(value)).encode()
     sizes = b"".join(SIZE.pack(buffer.nbytes) for buffer in encode.buffers)
-    connection.sendall(COUNT.pack(len(text), len(encode.buffers)) + sizes + text)
+    head = COUNT.pack(len(text), len(encode.buffers)) + sizes + text
+    if encode.descriptors:
+        head = head[socket.send_fds(connection, [head], encode.descriptors) :]
+    connection.sendall(head)
     for buffer in encode.buffers:
         connection.sendall(buffer)
 
@@ -302,16 +336,23 @@ class Received:
     """Reads messages from a process.
 
     ``latest``: until when, by ``time.monotonic``. ``most``: is asked for the bytes that arrays may have, if not few.
+    ``maps``: it takes descriptors of memory, as from a process that is trusted.
     """
 
     def __init__(
-        self, connection: socket.socket, latest: float = math.inf, most: Callable[[], float] = lambda: math.inf
+        self,
+        connection: socket.socket,
+        latest: float = math.inf,
+        most: Callable[[], float] = lambda: math.inf,
+        *,
+        maps: bool = False,
     ) -> None:
         self._connection, self._latest, self._most = connection, latest, most
+        self._maps, self._descriptors = maps, list[int]()
 
     def message(self, function: Callable[[Any], Any] | None = None) -> tuple[Any, bytes]:
         """Return the next message, and its text. Raises BadMessage, EOFError, OSError or TimeoutError."""
-        length, count = COUNT.unpack(self._bytes(COUNT.size))
+        length, count = COUNT.unpack(self._begin() if self._maps else self._bytes(COUNT.size))
         if length > MOST_TEXT or count > MOST_BUFFERS:
             raise BadMessage(f"more than {MOST_TEXT >> 20} MiB, or {MOST_BUFFERS:,} arrays")
         sizes = [SIZE.unpack(self._bytes(SIZE.size))[0] for _ in range(count)]
@@ -320,11 +361,21 @@ class Received:
         text = self._bytes(length)
         buffers = [self._bytes(size) for size in sizes]
         try:
-            return Decoder(buffers, function)(json.loads(bytes(text))), bytes(text)
+            return Decoder(buffers, function, self._descriptors)(json.loads(bytes(text))), bytes(text)
         except BadMessage:
             raise
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise BadMessage(f"{type(error).__name__}: {str(error)[:SHOWN]}") from None
+        finally:
+            while self._descriptors:
+                os.close(self._descriptors.pop())
+
+    def _begin(self) -> bytes:
+        """Return the first bytes of a message, with which its descriptors come."""
+        begin, self._descriptors, _, _ = socket.recv_fds(self._connection, COUNT.size, MOST_DESCRIPTORS)
+        if not begin:
+            raise EOFError
+        return begin + self._bytes(COUNT.size - len(begin))
 
     def _bytes(self, size: int) -> bytearray:
         buffer = bytearray(size)

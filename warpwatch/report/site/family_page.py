@@ -12,6 +12,7 @@ from warpwatch.report.numbers import fraction
 from warpwatch.report.pictures import pictures_of
 from warpwatch.report.site.figures import Chart, chart_of, roofline
 from warpwatch.report.site.material import Material
+from warpwatch.report.tables import total_lines
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class FamilyPage:
         share, entry = max(shares, key=lambda pair: pair[0])
         how = f"{fraction(share)} of the rate of {entry.reference}"
         return f"{how}: {entry.variant}, {entry.block}, {entry.shape}, {entry.dtype}"
+
+    @property
+    def totals(self) -> list[str]:
+        """Weighted totals of the run's builds, where the family gives weights."""
+        own = {name: each for name, each in self.material.today.totals.items() if name.startswith(f"{self.name}-")}
+        return total_lines(own)
 
     @property
     def notes(self) -> dict[str, str]:

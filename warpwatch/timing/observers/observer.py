@@ -27,9 +27,12 @@ class Observer:
         Name of the option that asks for it; empty where it always observes.
     units
         Unit of each fact that it records, by the fact's name; empty for one that is not a number.
+    missing
+        Why a case that it was to observe has none of its facts.
     """
 
     option: ClassVar[str] = ""
+    missing: ClassVar[str] = "its test failed before"
     units: ClassVar[Mapping[str, str]] = {}
 
     def objection(self) -> str:
