@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from warpwatch.catalogue.arrays import Array
+
+PIECE_BYTES = 2**24  # that one thread copies at a time
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -18,3 +22,12 @@ def for_each(function: Callable[[_T], _R], pieces: Iterable[_T]) -> list[_R]:
         return list(map(function, pieces))
     with ThreadPoolExecutor(min(len(pieces), len(os.sched_getaffinity(0)))) as pool:
         return list(pool.map(function, pieces))
+
+
+def copy_bytes(to: Array, source: Array) -> None:
+    """Copy an array of bytes, a large one in pieces by several threads."""
+
+    def copy_piece(first: int) -> None:
+        to[first : first + PIECE_BYTES] = source[first : first + PIECE_BYTES]
+
+    for_each(copy_piece, range(0, source.size, PIECE_BYTES))

@@ -36,6 +36,7 @@ from warpwatch.devices.gpus import asked
 from warpwatch.devices.info import read_info
 from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, in_order, pack, poison_of
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.staging import LARGE_BYTES, Staging
 from warpwatch.devices.transfer import BUILD, stage
 
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
@@ -178,7 +179,14 @@ class Device:
     def write(self, address: int, array: Array) -> None:
         # On this device's stream: a plain copy may still be under way when a kernel on another stream starts.
         with self._errors("copying to the device"):
-            self._driver.memcpy_htod_async(address, array, self._stream)
+            if array.nbytes >= LARGE_BYTES and self.info.has_gpu_clock:
+                self._staging.write(address, array)
+            else:
+                self._driver.memcpy_htod_async(address, array, self._stream)
+
+    @functools.cached_property
+    def _staging(self) -> Staging:
+        return Staging(self._driver, self._stream)
 
     def read(self, address: int, array: Array) -> None:
         with self._errors("copying from the device"):

@@ -13,7 +13,7 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
-from warpwatch.catalogue.threads import for_each
+from warpwatch.catalogue.threads import copy_bytes, for_each
 from warpwatch.devices import host_memory
 from warpwatch.devices.compile.compiler import read_image
 from warpwatch.devices.compile.symbols import missing_entry
@@ -56,7 +56,7 @@ class Host:
         ctypes.memmove(to, source, size)
 
     def write(self, address: int, array: Array) -> None:
-        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+        copy_bytes(_view(address, array.nbytes), array.reshape(-1).view(np.uint8))
 
     def read(self, address: int, array: Array) -> None:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)

@@ -27,7 +27,7 @@ KEPT = re.compile(
 USUAL = (
     "--benchmark-max-time=0.2",
     "--benchmark-min-rounds=3",
-    "--warpwatch-serial-rounds=2",
+    "--warpwatch-serial-rounds=1",
     "--benchmark-warmup=on",
 )
 BOOT = """
