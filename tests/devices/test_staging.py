@@ -18,8 +18,9 @@ class Late:
     """A driver and a stream: what is queued happens when something waits for it."""
 
     def __init__(self) -> None:
-        self.memory = np.zeros(4 * CHUNK, np.uint8)
+        self.memory = np.zeros(6 * CHUNK, np.uint8)
         self.queue: list[Callable[[], None]] = []
+        self.done = 0  # so many copies have happened
 
     def pagelocked_empty(self, size: int, dtype: Any) -> Any:
         return np.empty(size, dtype)
@@ -30,10 +31,15 @@ class Late:
     def memcpy_htod_async(self, address: int, array: Any, stream: Late) -> None:
         stream.queue.append(lambda: self.memory.__setitem__(slice(address, address + array.nbytes), array))
 
+    def memcpy_dtoh_async(self, array: Any, address: int, stream: Late) -> None:
+        stream.queue.append(lambda: array.__setitem__(slice(None), self.memory[address : address + array.nbytes]))
+
     def finish(self, count: int | None = None) -> None:
-        for copy in self.queue[:count]:
+        ready = self.queue[:count]
+        self.queue = self.queue[len(ready) :]
+        self.done += len(ready)
+        for copy in ready:
             copy()
-        del self.queue[:count]
 
 
 class Sent:
@@ -43,13 +49,16 @@ class Sent:
         self.late, self.after = late, 0
 
     def record(self, stream: Late) -> None:
-        self.after = len(stream.queue)
+        self.after = stream.done + len(stream.queue)
 
     def synchronize(self) -> None:
-        self.late.finish(self.after)
+        self.late.finish(max(0, self.after - self.late.done))
 
 
-@pytest.mark.parametrize("elements", [1, CHUNK // 8, CHUNK // 8 + 1, 3 * CHUNK // 8 + 5])
+SIZES = pytest.mark.parametrize("elements", [1, CHUNK // 8, CHUNK // 8 + 1, 5 * CHUNK // 8 + 5])
+
+
+@SIZES
 def test_a_large_array_arrives_whole(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "CHUNK_BYTES", CHUNK)
     late = Late()
@@ -60,3 +69,13 @@ def test_a_large_array_arrives_whole(elements: int, monkeypatch: pytest.MonkeyPa
     late.finish()
     np.testing.assert_array_equal(late.memory[64 : 64 + array.nbytes], array.reshape(-1).view(np.uint8))
     assert not late.memory[64 + array.nbytes :].any()
+
+
+@SIZES
+def test_a_large_array_comes_back_whole(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "CHUNK_BYTES", CHUNK)
+    late = Late()
+    late.memory[:] = np.random.default_rng(elements).integers(256, size=late.memory.size, dtype=np.uint8)
+    array = np.zeros((elements, 1))
+    Staging(late, late).read(64, array)
+    np.testing.assert_array_equal(array.reshape(-1).view(np.uint8), late.memory[64 : 64 + array.nbytes])

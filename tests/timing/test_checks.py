@@ -20,7 +20,13 @@ from kernels import FAMILIES
 from tests.checkout import Bench, lent_checkout
 from tests.project import ROOT
 from tests.written import BYTES, compile_written
+from warpwatch.catalogue.arrays import ALL_ROWS
 from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.declaration import Family
+from warpwatch.catalogue.expected import compute
+from warpwatch.catalogue.inputs import random_inputs
+from warpwatch.catalogue.named_arguments import takes
+from warpwatch.catalogue.selection import tested_cases
 from warpwatch.devices import digest as digest_module
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.digest import MOST_RANGES, digest, digests, queue_of
@@ -325,6 +331,26 @@ def test_the_rows_of_a_large_result_that_are_compared_hold_its_edges() -> None:
     assert isinstance(rows, np.ndarray)
     assert {0, 1, 4094, 4095} <= set(rows.tolist())
     assert inputs.compared_rows(find_case(FAMILIES, TILED)) is None
+
+
+def test_the_same_rows_of_several_large_results_are_compared() -> None:
+    case = find_case(FAMILIES, "layernorm-registers-256-16384x4096-float32")
+    assert {array.shape for array in case.results} == {(16384, 4096), (16384,)}
+    rows = inputs.compared_rows(case)
+    assert rows is not None
+    assert len(rows) == inputs.SAMPLED_ROWS
+
+
+@pytest.mark.parametrize(
+    "family", [each for each in FAMILIES if takes(each.reference, "part")], ids=lambda each: each.name
+)
+def test_a_reference_computes_rows_as_they_are_in_the_whole(family: Family) -> None:
+    case = next(each for each in tested_cases((family,)) if each.results[0].shape[0] > 3)
+    drawn, rows = random_inputs(case, 1), np.array([0, 2, case.results[0].shape[0] - 1])
+    whole, part = (compute(case, family.reference, drawn, each) for each in (ALL_ROWS, rows))
+    assert whole.keys() == {array.name for array in case.results}
+    for name, array in whole.items():
+        np.testing.assert_allclose(part[name], array[rows], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("condition", "right"), [("true", True), ("x[i] != 127", False), ("x[i] != -1", False)])

@@ -51,8 +51,8 @@ class Family:
       of its own;
     - ``arrays``: -> name of each array, and In, Out, InOut or Scratch;
     - ``reference``: inputs by name -> the results: an array, or several as a tuple in the order of ``arrays`` or as a
-      mapping; in float64 or exact. One that takes ``part`` returns those rows of a single result. One that takes
-      ``magnitudes`` adds, where that is true, the magnitudes of products;
+      mapping; in float64 or exact. One that takes ``part`` returns those rows of each result, which have as many
+      rows as each other. One that takes ``magnitudes`` adds, where that is true, the magnitudes of products;
     - ``scalars``: name -> Scalar, a number that kernels take and the reference may ask for;
     - ``tolerance``: a rule for the errors of results, or one for each by name, or a function that returns either
       (warpwatch/catalogue/tolerance.py);

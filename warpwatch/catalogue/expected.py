@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -116,17 +117,18 @@ def expected(
 ) -> dict[str, Expected]:
     """Return the right results by name, with their bounds. Raises BadCase.
 
-    ``part``: rows of a single result. ``exact``: results must be equal, so that no bound is computed. ``ordinary``:
+    ``part``: rows of each result. ``exact``: results must be equal, so that no bound is computed. ``ordinary``:
     inputs are uniform random numbers. ``by``: computes as ``compute`` does.
     """
     references = by(case, case.family.reference, inputs, part)
+    magnitudes = functools.cache(lambda: by(case, case.family.reference, inputs, part, magnitudes=True))
 
     def bound(array: CaseArray) -> Array | float:
         result = Result(
             dtype=numpy_type(array.dtype),
             reference=references[array.name],
             given=case.family.given(case.shape, case.dtype),
-            magnitudes=lambda: by(case, case.family.reference, inputs, part, magnitudes=True)[array.name],
+            magnitudes=lambda: magnitudes()[array.name],
             plain=lambda function: by(case, function, inputs, part)[array.name],
             ordinary=ordinary,
         )

@@ -179,7 +179,7 @@ class Device:
     def write(self, address: int, array: Array) -> None:
         # On this device's stream: a plain copy may still be under way when a kernel on another stream starts.
         with self._errors("copying to the device"):
-            if array.nbytes >= LARGE_BYTES and self.info.has_gpu_clock:
+            if self._by_threads(array):
                 self._staging.write(address, array)
             else:
                 self._driver.memcpy_htod_async(address, array, self._stream)
@@ -189,9 +189,17 @@ class Device:
         return Staging(self._driver, self._stream)
 
     def read(self, address: int, array: Array) -> None:
+        if self._by_threads(array):
+            self.finish()  # a kernel that never ends is found by this alone
+            with self._errors("copying from the device"):
+                self._staging.read(address, array)
+            return
         with self._errors("copying from the device"):
             self._driver.memcpy_dtoh_async(array, address, self._stream)
         self.finish()
+
+    def _by_threads(self, array: Array) -> bool:
+        return array.nbytes >= LARGE_BYTES and self.info.has_gpu_clock
 
     # Kernels
 

@@ -49,7 +49,7 @@ def expected(
 ) -> dict[str, Expected]:
     """Return the right results by name, with the largest error allowed for each element.
 
-    ``part``: the rows of a single result that are computed. ``exact``: no error is allowed. Raises BadCase where the
+    ``part``: the rows of each result that are computed. ``exact``: no error is allowed. Raises BadCase where the
     family's reference does not return the results' shapes and types, and for what the declaration's functions raise: a
     sentence that names the line.
     """

@@ -157,15 +157,17 @@ def _rows_seed() -> int:
 
 
 def compared_rows(case: Case, most_bytes: int | None = None) -> Array | None:
-    """Choose the rows that are compared: some of a single large result, whose reference can compute them alone.
+    """Choose the rows that are compared: some of large results of equal height, whose reference can compute them alone.
 
-    ``most_bytes``: of inputs from which on a small result has rows too. None means all of them.
+    ``most_bytes``: of inputs from which on small results have rows too. None means all of them.
     """
     in_parts = named_arguments.takes(case.family.reference, "part")
     is_large = most_bytes is not None and sum(array.nbytes for array in case.inputs) > most_bytes
-    if len(case.results) != 1 or not in_parts or not (is_large or case.results[0].size > WHOLE_ELEMENTS):
+    heights = {array.shape[0] for array in case.results}
+    large = is_large or any(array.size > WHOLE_ELEMENTS for array in case.results)
+    if not in_parts or len(heights) != 1 or not large:
         return None
-    height = case.results[0].shape[0]
+    (height,) = heights
     if height <= SAMPLED_ROWS:
         return None
     inside = np.random.default_rng(_rows_seed()).choice(height, SAMPLED_ROWS - 4, replace=False)
