@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
-import warnings
 from collections.abc import Iterator
 
 import pytest
 
 from tests.project import PROJECT
-from tests.softcuda.calls import fault_of_context
+from tests.softcuda.calls import left_behind
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker
 
@@ -36,12 +35,12 @@ def software(request: pytest.FixtureRequest, workers: dict[float, Worker]) -> It
     """Give a module's tests a process of the software device, whose kernels may run for LAUNCH_SECONDS of the module.
 
     Modules share it. A launch that may be faulty has a context of its own there, so that no finding spoils another's;
-    a fault in the first context ends the process with its module, and the run's warnings tell of it.
+    a fault in the first context, or a changed device, is the module's failure, and ends the process.
     """
     seconds = getattr(request.module, "LAUNCH_SECONDS", 60.0)
     if seconds not in workers:
         workers[seconds] = Worker(PROJECT, Settings(kind="software", launch_timeout=seconds))
     yield workers[seconds]
-    if left := workers[seconds].call(fault_of_context):
+    if left := workers[seconds].call(left_behind):
         workers.pop(seconds).stop()  # so that it spoils no other module
-        warnings.warn(f"{request.module.__name__} left a fault behind: {left}", stacklevel=1)
+        pytest.fail(f"{request.module.__name__} left behind: {left}", pytrace=False)

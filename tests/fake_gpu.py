@@ -57,7 +57,7 @@ from warpwatch.verdict.contracts import Clause, exact
 
 PLAY = json.loads(os.environ.get("FAKE_GPU", "{}"))
 PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "gw0")  # each process of xdist has a GPU of its own
-_noise = random.Random(f"{PLAY.get('seed', 0)} {PROCESS}")
+_noise = random.Random()
 _prepared = ""
 _times_prepared: Counter[str] = Counter()
 TARGET = compiler.Target("sm_90")
@@ -88,6 +88,7 @@ def prepare(
     case_id = case.id
     _prepared = case_id
     _times_prepared[case_id] += 1
+    renew_noise()
     if case_id == PLAY.get("interrupt"):
         raise KeyboardInterrupt
     if case_id == PLAY.get("dies"):
@@ -97,6 +98,11 @@ def prepare(
     if accepted is not None and any(name in case_id for name in PLAY.get("breaks_again", ())):
         raise DeviceError(f"{case_id}: the kernel failed")
     return {"hold_timeouts": 0, "cache": "host" if "-host-" in case_id else "cold"}
+
+
+def renew_noise() -> None:
+    """Let the times of a case scatter alike in each run, however many samples others took before."""
+    _noise.seed(f"{PLAY.get('seed', 0)} {PROCESS} {_prepared} {_times_prepared[_prepared]}")
 
 
 def clock() -> Clock:
@@ -147,6 +153,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
         raise KeyboardInterrupt
     globals()["_prepared"] = case_id
     _times_prepared[case_id] += not plan.check
+    renew_noise()
     share = plan.delay.share if plan.delay else 0.0
     if image == REBUILT:
         share += sum(factor - 1 for name, factor in PLAY["toolchain"].items() if name in case_id)

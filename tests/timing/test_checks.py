@@ -286,8 +286,8 @@ def test_a_digest_shows_every_change(software: Worker, on_host: bool) -> None:
 def digests_of_many(on_host: bool) -> bool:
     """Return, in the child, whether digests of many arrays at once are those of each, bands and odd sizes included."""
     rng = np.random.default_rng(2)
-    machine(on_host).finds_faults = False  # which would leave the guard bands out
-    arrays = [GuardedArray(machine(on_host), "A", (1 + 37 * i,), "uint8") for i in range(2 * MOST_RANGES + 3)]
+    with mock.patch.object(machine(on_host), "finds_faults", new=False):  # which would leave the guard bands out
+        arrays = [GuardedArray(machine(on_host), "A", (1 + 37 * i,), "uint8") for i in range(2 * MOST_RANGES + 3)]
     for array in arrays:
         array.write(rng.integers(0, 255, array.shape, dtype=np.uint8))
     ranges = [array.with_bands for array in arrays] + [(array.address, array.nbytes) for array in arrays]
