@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.project import PROJECT
-from tests.softcuda.calls import left_behind
+from tests.softcuda.calls import state
 from warpwatch.devices.gpu import Settings
 from warpwatch.devices.worker import Worker
 
@@ -34,13 +34,14 @@ def workers() -> Iterator[dict[float, Worker]]:
 def software(request: pytest.FixtureRequest, workers: dict[float, Worker]) -> Iterator[Worker]:
     """Give a module's tests a process of the software device, whose kernels may run for LAUNCH_SECONDS of the module.
 
-    Modules share it. A launch that may be faulty has a context of its own there, so that no finding spoils another's;
-    a fault in the first context, or a changed device, is the module's failure, and ends the process.
+    Modules share it, and leave it as they found it: settings that changed, or a fault in the first context, where a
+    launch that may be faulty has a context of its own, fail the module, and end the process so that it spoils no other.
     """
     seconds = getattr(request.module, "LAUNCH_SECONDS", 60.0)
     if seconds not in workers:
         workers[seconds] = Worker(PROJECT, Settings(kind="software", launch_timeout=seconds))
+    before = workers[seconds].call(state)
     yield workers[seconds]
-    if left := workers[seconds].call(left_behind):
-        workers.pop(seconds).stop()  # so that it spoils no other module
-        pytest.fail(f"{request.module.__name__} left behind: {left}", pytrace=False)
+    if changed := workers[seconds].call(state).items() ^ before.items():
+        workers.pop(seconds).stop()
+        pytest.fail(f"{request.module.__name__} left behind: {sorted(changed)}", pytrace=False)

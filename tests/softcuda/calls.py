@@ -50,12 +50,13 @@ def _function(image: Path, entry: str) -> Any:
     return _driver().module_from_buffer(image.read_bytes()).get_function(entry)
 
 
-def left_behind() -> str:
-    """What tests have left in the worker for those after them: a fault in the first context, or a changed device."""
-    if not gpu().finds_faults:
-        return "a device that looks for no faults"
-    said = _said(_driver().Context.synchronize)
-    return "" if said == "no error" else said
+def state() -> dict[str, str]:
+    """What the worker's tests share, and should leave as they found it: settings, and no fault in the first context."""
+    device = gpu()
+    shared = {name: value for name, value in os.environ.items() if value and name.startswith(("SOFTCUDA", "WARPWATCH"))}
+    settings = ("finds_faults", "launch_timeout", "calls")
+    fault = _said(_driver().Context.synchronize)
+    return shared | {name: str(getattr(device, name)) for name in settings} | {"first context": fault}
 
 
 def load_bytes(image: bytes) -> str:
