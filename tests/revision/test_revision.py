@@ -25,9 +25,10 @@ from warpwatch.catalogue.project import Project
 from warpwatch.devices import isolated
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.revision import declarations, declared
-from warpwatch.revision.commit import checkout, find_commit, other_kernels_of
+from warpwatch.revision.commit import checkout, find_commit, is_shallow, other_kernels_of
 from warpwatch.revision.declared import BadRevision, Reading
 from warpwatch.runs import identity
+from warpwatch.runs.record import read_runs
 
 COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 
@@ -170,6 +171,14 @@ def test_it_imports_its_own_kernels_and_nothing_of_this_checkout(tree: Path, mon
     monkeypatch.chdir(ROOT)
     with pytest.raises(BadRevision, match=r"has no attribute 'FAMILIES'|No module named|cannot import name"):
         read_declared(tree)  # its folder `kernels` is there, and empty
+
+
+@pytest.mark.skipif(is_shallow(ROOT), reason="needs the history: git fetch --unshallow")
+@pytest.mark.parametrize("gpu", sorted(path.name for path in (ROOT / "bench" / "baselines").iterdir() if path.is_dir()))
+def test_the_code_of_a_committed_baseline_can_be_read(gpu: str) -> None:
+    """Pairs build it, so an engine of then must be able to list its cases for this one."""
+    for commit in {run.commit.id for run in read_runs(ROOT / "bench" / "baselines" / gpu)}:
+        assert len(read_declared(checkout(commit, commit, project(ROOT))).cases) > 800
 
 
 def gone(pid: int) -> bool:

@@ -269,9 +269,12 @@ def main() -> None:
     os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     sys.path[:] = [tree, *(path for path in sys.path if Path(path) != Path(__file__).parent), *packages]
     with contextlib.ExitStack() as ready:
-        with contextlib.suppress(ImportError):  # an engine that knows no such thing
-            gpu = importlib.import_module("warpwatch.devices.gpu")
-            ready.enter_context(gpu.ready_to_import(gpu.Settings()))
+        for place in ("opening", "gpu"):  # where engines have it, and some have none
+            with contextlib.suppress(ImportError):
+                device = importlib.import_module(f"warpwatch.devices.{place}")
+                if hasattr(device, "ready_to_import"):
+                    ready.enter_context(device.ready_to_import(device.Settings()))
+                    break
         package = importlib.import_module(module)
     if not Path(package.__file__ or "").is_relative_to(tree):  # a package of that name elsewhere on the path
         raise ModuleNotFoundError(f"No module named {module!r} in this revision")
