@@ -10,7 +10,7 @@ import pytest
 
 from tests.project import PROJECT
 from tests.softcuda.calls import state
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker
 
 

@@ -143,7 +143,7 @@ def test_only_the_device_imports_pycuda() -> None:
         "tests.softcuda.streams",
         "tests.plugin.test_source_module",
     }
-    assert users == {"warpwatch.devices.gpu", *programs}
+    assert users == {"warpwatch.devices.gpu", "warpwatch.devices.opening", *programs}
 
 
 def test_only_the_device_and_the_compiler_know_of_the_software_device() -> None:

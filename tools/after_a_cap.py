@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kernels import FAMILIES
 from tools.by_hand import leave, load_case
 from warpwatch.catalogue.cases import find_case
-from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.opening import Settings, open_device
 from warpwatch.devices.runner import Loaded
 from warpwatch.timing.nvml import POWER_CAP, Clocks
 from warpwatch.timing.timer import ClockStamps, GpuTimer

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.softcuda.arithmetic.operations import OPERATIONS, computed, documented, same, source
 from warpwatch.devices.compile.compiler import compile_text
-from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.opening import Settings, open_device
 
 TABLE = Path(__file__).resolve().parent.parent / "tests/softcuda/arithmetic/table.json"
 

@@ -21,9 +21,9 @@ from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.compare.self_check import calibrate, delayed_side, own_side
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import Image
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.kernel import Kernel
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.other_kernel import key
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.revision.commit import compile_other_kernels

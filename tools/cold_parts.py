@@ -21,7 +21,8 @@ from tools.by_hand import ROOT, leave
 from tools.cross_check import loaded_cases, read_by_ncu
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_text
-from warpwatch.devices.gpu import Device, Settings, open_device
+from warpwatch.devices.gpu import Device
+from warpwatch.devices.opening import Settings, open_device
 from warpwatch.timing.timer import GpuTimer, kernel_seconds, measure_overhead, nothing
 
 SAMPLES, WARM_UP_SECONDS = 31, 0.05

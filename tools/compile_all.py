@@ -10,7 +10,7 @@ from kernels import FAMILIES
 from warpwatch.catalogue.project import load_project
 from warpwatch.catalogue.selection import tested_cases, timed_cases
 from warpwatch.devices.compile.background import compile_all
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
 

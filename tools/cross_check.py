@@ -24,7 +24,8 @@ from pathlib import Path
 from kernels import FAMILIES
 from tools.by_hand import ROOT, leave, load_case
 from warpwatch.catalogue.cases import Case, find_case
-from warpwatch.devices.gpu import Device, Settings, open_device
+from warpwatch.devices.gpu import Device
+from warpwatch.devices.opening import Settings, open_device
 from warpwatch.devices.runner import Loaded
 from warpwatch.explain.profile import find_ncu
 from warpwatch.timing.timer import ClockStamps, GpuTimer, kernel_seconds, measure_overhead, nothing

@@ -18,7 +18,7 @@ from tools.by_hand import leave, load_case
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import load_project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.opening import Settings, open_device
 from warpwatch.runs.identity import Scalar
 from warpwatch.runs.record import CaseRecord, read_run
 

@@ -56,11 +56,11 @@ from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import NoCompiler, Target, architectures, nvcc
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.large import problem_of_the_last_block
 from warpwatch.devices.large import problems as problems_of_large_arrays
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.placement import Placement
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.cases import parameter_of

@@ -12,9 +12,9 @@ from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.devices.compile.compiler import compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.fixtures import assert_right
 

@@ -19,7 +19,7 @@ from tests.recorder import Recorder
 from warpwatch.catalogue.project import find_project
 from warpwatch.cli import baseline_record
 from warpwatch.cli.baseline_record import Recording
-from warpwatch.devices.gpu import NoDevice
+from warpwatch.devices.opening import NoDevice
 from warpwatch.runs.record import RunRecord, read_runs
 
 FEW = "matmul and naive and 128x128x128 and float32 and not host"

@@ -14,9 +14,9 @@ from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.large import problems, repeated, sampled_rows
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
 TRANSPOSES = [f"transpose-{variant}-32x32-149x351-float32" for variant in ("padded", "vectorised")]

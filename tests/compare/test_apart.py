@@ -21,8 +21,8 @@ from tests.stranger import TABLE, declare, run_pytest
 from warpwatch.catalogue.cases import find_case
 from warpwatch.compare import apart
 from warpwatch.compare.apart import OtherProcess
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import Kernel
+from warpwatch.devices.opening import Settings
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Measured
 from warpwatch.timing.side_by_side import OtherSideFailed, Plan

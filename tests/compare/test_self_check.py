@@ -20,8 +20,8 @@ from warpwatch.catalogue.selection import builds, timed_cases
 from warpwatch.compare.saved_self_check import SLOWDOWNS, Checked, merge, path_of, read, read_variances, save, table
 from warpwatch.compare.self_check import KERNEL, PER_SLOWDOWN, chosen, delayed, own_side, write_delayed
 from warpwatch.devices.compile.compiler import Target, compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker
 from warpwatch.runs.record import BadRun, Gpu, read_run, typed
 from warpwatch.timing.pair_samples import PairSamples

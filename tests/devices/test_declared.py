@@ -25,11 +25,11 @@ from warpwatch.catalogue.project import load_project
 from warpwatch.catalogue.selection import builds, tested_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError, poison_of
 from warpwatch.devices.mismatch import compare
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import launch_once, load, loaded_with, run_several, upload
 from warpwatch.devices.worker import Worker, describe_device, gpu

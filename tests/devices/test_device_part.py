@@ -23,10 +23,10 @@ from warpwatch.catalogue.selection import tested_cases
 from warpwatch.devices.compile import compiler
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, compile_file, nvcc
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.mismatch import compare
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Worker, describe_device
 

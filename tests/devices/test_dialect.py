@@ -13,8 +13,8 @@ from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
 from tests.written import compile_written
 from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.options import value_of
 

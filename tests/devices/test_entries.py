@@ -21,8 +21,8 @@ from warpwatch.devices.compile.builds import symbols_in
 from warpwatch.devices.compile.compiler import CompileError, Target, compile_file
 from warpwatch.devices.compile.entries import compile_entries, needs_names
 from warpwatch.devices.compile.symbols import entries, read_sections
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 
 LANES = np.arange(32) ^ 1

@@ -21,11 +21,11 @@ from warpwatch.catalogue.launches import Launch
 from warpwatch.devices import gpu as device
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError, Resources, pack
 from warpwatch.devices.mismatch import compare
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import Outcome
 from warpwatch.devices.worker import Worker, describe_device, gpu

@@ -12,7 +12,8 @@ CHECKOUT = Path(__file__).parents[2]
 OPEN = """
 import sys
 sys.path[:0] = [{first!r}, {checkout!r}]
-from warpwatch.devices.gpu import DeviceError, Settings, open_device
+from warpwatch.devices.gpu import DeviceError
+from warpwatch.devices.opening import Settings, open_device
 sys.modules["pycuda.driver"] = None  # what a source tree lacks
 try:
     open_device(Settings(kind="software"))

@@ -16,10 +16,10 @@ from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.selection import builds
 from warpwatch.cli import run
 from warpwatch.devices import host_memory
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import fixtures

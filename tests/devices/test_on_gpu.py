@@ -19,11 +19,11 @@ from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.project import load_project
 from warpwatch.catalogue.validation import problems
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult, compare
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.references import expected
 from warpwatch.devices.runner import Outcome
 from warpwatch.devices.worker import Worker

@@ -20,7 +20,7 @@ from warpwatch.devices.compile.builds import symbols_in
 from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Target, compile_file
 from warpwatch.devices.compile.entries import compile_entries
 from warpwatch.devices.compile.ready import code_image
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker
 
 

@@ -16,10 +16,10 @@ import pytest
 import softcuda
 from tests.project import ROOT
 from tests.stranger import run_pytest
-from warpwatch.devices import gpu, transfer
+from warpwatch.devices import opening, transfer
 from warpwatch.devices.compile.compiler import nvcc
-from warpwatch.devices.gpu import NoDevice, Settings, open_device, ready_to_import
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import NoDevice, Settings, open_device, ready_to_import
 from warpwatch.devices.worker import CALL_SECONDS
 
 SOFTLY = Settings(kind="software")
@@ -37,7 +37,7 @@ def activated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return Path()
 
     monkeypatch.setenv("SOFTCUDA_SEED", "3")
-    monkeypatch.setattr(gpu, "_activate", activate)
+    monkeypatch.setattr(opening, "_activate", activate)
     return calls
 
 
@@ -71,7 +71,7 @@ def test_it_is_not_where_there_is_a_gpu(
     def asked() -> Iterator[tuple[str, int]]:
         yield missing, 0
 
-    monkeypatch.setattr(gpu, "asked", asked)
+    monkeypatch.setattr(opening, "asked", asked)
     for settings in (Settings(), Settings(kind="none"), Settings(gpu_seen=True)):
         with ready_to_import(settings):
             imports("pycuda")
@@ -155,7 +155,7 @@ def test_the_build_of_the_software_device_is_a_stage_that_a_parent_waits_for(mon
     ours, theirs = Pipe()
     monkeypatch.setattr(transfer, "_parents", [theirs])
     monkeypatch.setattr(softcuda, "activate", lambda **given: Path())
-    assert gpu._activate(10, None, "") == Path()
+    assert opening._activate(10, None, "") == Path()
     assert ours.poll()
     (_, text, share), _ = transfer.receive(ours)
     assert text == "the software device, which g++ builds once"

@@ -26,10 +26,10 @@ from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.child import CLEAN_UP_SECONDS, launch
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import NoDevice, Settings
 from warpwatch.devices.references import expected
 from warpwatch.devices.transfer import send
 from warpwatch.devices.worker import Worker, describe_device
@@ -186,7 +186,7 @@ def test_an_interrupted_child_leaves_no_temporary_folder_and_no_compiler(child: 
 
 ORPHAN = """
 import os, signal, sys, threading, time
-from warpwatch.devices.gpu import NoDevice, Settings
+from warpwatch.devices.opening import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from tests.project import PROJECT
 worker = Worker(PROJECT, Settings(kind="software"))

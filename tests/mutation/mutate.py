@@ -34,9 +34,9 @@ from warpwatch.catalogue.corners import tile
 from warpwatch.catalogue.selection import builds
 from warpwatch.catalogue.variants import Variant
 from warpwatch.devices.compile.compiler import CompileError, Image, cache_folder, compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.cases import builds_of, cases_of
 from warpwatch.plugin.fixtures import Check

@@ -11,8 +11,8 @@ import pytest
 
 from tests.fake_gpu import INFO
 from tests.project import PROJECT
-from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.opening import NoDevice, Settings
 from warpwatch.plugin import asked
 from warpwatch.plugin.asked import Run
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES

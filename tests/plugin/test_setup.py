@@ -17,9 +17,9 @@ from tests.project import PROJECT, ROOT
 from warpwatch.devices import gpus
 from warpwatch.devices.child import BOOT, launch
 from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import number_of_gpus, why_no_gpu
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.device import try_device
 

@@ -35,9 +35,9 @@ from tests.softcuda.faults_of_others import PUBLIC_FAULTS, PublicFault
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compile.compiler import Image, compile_file
-from warpwatch.devices.gpu import Settings, open_device
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import Settings, open_device
 from warpwatch.devices.runner import run_several
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.fixtures import assert_right

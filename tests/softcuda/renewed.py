@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from warpwatch.devices import worker as here
-from warpwatch.devices.gpu import Device, Settings
+from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, gpu
 
 _P = ParamSpec("_P")

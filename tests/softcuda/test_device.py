@@ -22,8 +22,8 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import CompileError, Image, Target, compile_file
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import Kernel
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.timing import sampling
 

@@ -16,7 +16,7 @@ from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
 from tests.softcuda.device import Device
 from warpwatch.devices.compile.compiler import Image, compile_text
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker
 
 FOLDER = ROOT / "tests" / "softcuda" / "good_kernels"

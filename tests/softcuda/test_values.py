@@ -14,9 +14,9 @@ from tests.softcuda import calls
 from tests.softcuda.device import Device
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import exact_inputs
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.mismatch import compare
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Worker
 

@@ -16,9 +16,9 @@ from tests.project import PROJECT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices import host_memory
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.host import Host
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing import inputs as timed_inputs
 from warpwatch.timing import sampling

@@ -19,10 +19,10 @@ from tests.stranger import declare, run_pytest
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.project import load_project
 from warpwatch.devices import driver_calls, outside, preparing
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import evaluate_case
 from warpwatch.devices.machine import DeviceError, GuardedArray
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, gpu
 from warpwatch.results import read_run
 from warpwatch.timing import observers, sampling

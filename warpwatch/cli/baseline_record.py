@@ -19,8 +19,8 @@ from warpwatch.catalogue.project import Project
 from warpwatch.cli.baseline_promote import promote
 from warpwatch.cli.options import INTERRUPTED, add_recording, selector
 from warpwatch.cli.programs import Program, ended_by_signals
-from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import why_no_gpu
+from warpwatch.devices.opening import NoDevice
 from warpwatch.report.tables import spreads
 from warpwatch.revision.commit import git
 from warpwatch.runs.baseline import objections

@@ -27,10 +27,10 @@ from warpwatch.compare.pairs import Pair, PairComparison
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.foreign_text import shortened
-from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.opening import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.explain.explanation import code_of, explain
 from warpwatch.report.document import BisectionEntry, CommitEntry, SlowerRange, Step, cause_of, comparison_of

@@ -17,8 +17,8 @@ from warpwatch.cli.options import add_arch, base_of, case_ids, completed, kernel
 from warpwatch.compare.code_difference import KernelChange, first_line
 from warpwatch.devices.compile.builds import compile_build, symbols_in
 from warpwatch.devices.compile.compiler import CompileError, Target
-from warpwatch.devices.gpu import NoDevice, Settings
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.opening import NoDevice, Settings
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.explain.causes import Effect

@@ -19,8 +19,8 @@ from warpwatch.catalogue.names import BadCase, suggestion
 from warpwatch.catalogue.project import BadProject, find_project
 from warpwatch.cli.options import INTERRUPTED, BadArgument
 from warpwatch.devices.compile.compiler import CompileError
-from warpwatch.devices.gpu import NoDevice, Settings, ready_to_import
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import NoDevice, Settings, ready_to_import
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.record import BadRun
 

@@ -33,11 +33,12 @@ from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.evaluate import Evaluation, Trial, evaluate, faults, judge, plan
 from warpwatch.devices.foreign_text import plain_lines
-from warpwatch.devices.gpu import Device, Settings, open_device
+from warpwatch.devices.gpu import Device
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.opening import Settings, open_device
 from warpwatch.devices.references import LINE
 from warpwatch.devices.runner import (
     Loaded,

@@ -30,7 +30,7 @@ from warpwatch.cli.options import (
     selector,
 )
 from warpwatch.cli.programs import Program, ended_by_signals
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.report.entries import Results
 from warpwatch.report.study import files_of, write

@@ -6,7 +6,7 @@ import argparse
 import statistics
 
 from warpwatch.catalogue.project import Project
-from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.opening import Settings, open_device
 from warpwatch.timing.timer import SHORTEST_ROUNDS, GpuTimer, measure_overhead
 
 

@@ -31,9 +31,9 @@ from warpwatch.devices.compile.background import compile_all
 from warpwatch.devices.compile.builds import named_files
 from warpwatch.devices.compile.compiler import CompileError, files_of
 from warpwatch.devices.foreign_text import plain_lines
-from warpwatch.devices.gpu import NoDevice, Settings, ready_to_import
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import NoDevice, Settings, ready_to_import
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.runs.faults import Place, compile_errors, of_error, sentence
 from warpwatch.runs.record import Outcome, TestRecord

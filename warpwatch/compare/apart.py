@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from warpwatch.devices.foreign import conversation
 from warpwatch.devices.foreign.conversation import Conversation
-from warpwatch.devices.gpu import Settings
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import CALL_SECONDS
 from warpwatch.revision import call_process
 from warpwatch.timing import sampling

@@ -21,9 +21,9 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.setting import Setting
 from warpwatch.devices.compile.compiler import ENGINE
 from warpwatch.devices.foreign_text import Printed
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.isolated import FIND_ENGINE, packages
 from warpwatch.devices.machine import LATE, DeviceError
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.transfer import BUILD, PATIENCE, Stage, receive, send
 
 # The first code of the child. It sends a failed import to the parent, because nothing else is loaded that could.

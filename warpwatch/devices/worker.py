@@ -31,11 +31,12 @@ from warpwatch.catalogue.validation import computed_fault
 from warpwatch.devices.child import RUN_SEED, Child, ending, launch
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.foreign.candidate import Candidates
-from warpwatch.devices.gpu import Device, NoDevice, Settings, open_device, ready_to_import, source_module_class
+from warpwatch.devices.gpu import Device, source_module_class
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import DeviceInfo, call_problem
 from warpwatch.devices.machine import DeviceError, Machine
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.opening import NoDevice, Settings, open_device, ready_to_import
 from warpwatch.devices.runner import flush
 from warpwatch.devices.transfer import Stage, serve, stage
 

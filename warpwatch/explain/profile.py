@@ -25,7 +25,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.inputs import random_inputs
 from warpwatch.catalogue.leaving import end_now
 from warpwatch.catalogue.project import load_project
-from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.opening import Settings, open_device
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.runner import launch_and_wait, upload
 from warpwatch.timing.side_by_side import load_side

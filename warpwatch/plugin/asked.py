@@ -29,9 +29,9 @@ from warpwatch.compare.self_check import SelfCheck
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compile.compiler import CompileError, private_folder
-from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.gpus import sees_gpu
 from warpwatch.devices.info import DeviceInfo
+from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.contracts import Contracts

@@ -13,9 +13,9 @@ import pytest
 from warpwatch.catalogue.project import Project
 from warpwatch.devices.compile.compiler import CompileError, Target, cache_notes
 from warpwatch.devices.compile.toolchain import Toolchain, read_toolchain
-from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.xdist.processes import is_first, is_part

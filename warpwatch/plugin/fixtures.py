@@ -29,15 +29,16 @@ from warpwatch.catalogue.validation import Problem
 from warpwatch.catalogue.variants import Variant
 from warpwatch.compare.comparison import Comparison
 from warpwatch.compare.contracts import sentence
-from warpwatch.devices import gpu, host_memory
+from warpwatch.devices import host_memory, opening
 from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.evaluate import judged
-from warpwatch.devices.gpu import Device, NoDevice
+from warpwatch.devices.gpu import Device
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Worker, call_missing
 from warpwatch.plugin import judge
@@ -529,7 +530,7 @@ def _warpwatch_device_of_pytest(
     """The device of this run, opened in pytest's own process until the session ends, and its environment variables."""
     before = dict(os.environ)
     try:
-        opened = gpu.open_device(pytestconfig.stash[WORKER].settings)
+        opened = opening.open_device(pytestconfig.stash[WORKER].settings)
     except (NoDevice, DeviceError, CompileError) as error:
         message = f"{warpwatch_device.name} cannot be opened in pytest's own process: {error}"
         raise pytest.fail.Exception(message, pytrace=False) from None

@@ -25,10 +25,10 @@ from warpwatch.devices.accepting import accepted_of
 from warpwatch.devices.compile.builds import suspicious_lines
 from warpwatch.devices.compile.compiler import CompileError, cache_notes
 from warpwatch.devices.foreign_text import limited, plain_lines
-from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.worker import accepted_findings
 from warpwatch.plugin import judge
 from warpwatch.plugin import pytest_benchmark_bridge as bridge

@@ -19,7 +19,7 @@ from warpwatch.catalogue.project import BadProject, Project, load_setting
 from warpwatch.catalogue.setting import Setting
 from warpwatch.catalogue.validation import computed_by, computed_fault, declared_fault
 from warpwatch.devices import gpus
-from warpwatch.devices.gpu import Settings, ready_to_import
+from warpwatch.devices.opening import Settings, ready_to_import
 from warpwatch.devices.transfer import Stage
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import judge

@@ -12,10 +12,10 @@ from typing import Any
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.devices.compile.compiler import code_size
-from warpwatch.devices.gpu import NoDevice
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.timing import observers, sampling
 from warpwatch.timing.inputs import SHAPES_AHEAD, shape_key, sharing_key

@@ -25,10 +25,10 @@ from warpwatch.catalogue.project import Project, load_project
 from warpwatch.devices import driver_calls
 from warpwatch.devices.foreign import candidate, confinement
 from warpwatch.devices.foreign.secret_random import SecretRandom
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import evaluate_case
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing import candidate_samples, sampling
 from warpwatch.timing.candidate_samples import HOW, doubt, slope

@@ -18,9 +18,9 @@ from warpwatch.devices import references
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.foreign import comparing, shared_arrays
 from warpwatch.devices.foreign.described import DescribedProject, load_described
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.mismatch import RightElsewhere, WrongResult
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.timing import sampling
 from warpwatch.timing.inputs import material

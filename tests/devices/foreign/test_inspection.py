@@ -34,7 +34,7 @@ import json, os, sys
 from pathlib import Path
 import warpwatch.timing.sampling, warpwatch.devices.mismatch
 from warpwatch.devices.foreign.inspection import Inside
-from warpwatch.devices.gpu import Settings, open_device
+from warpwatch.devices.opening import Settings, open_device
 open_device(Settings(kind="software"))
 for line in sys.stdin:
     tree, *packages = json.loads(line)

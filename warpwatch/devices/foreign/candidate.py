@@ -27,8 +27,9 @@ from warpwatch.devices.foreign.conversation import Answer, Conversation
 from warpwatch.devices.foreign.inspection import MOST, Outside
 from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
 from warpwatch.devices.foreign_text import plain_lines
-from warpwatch.devices.gpu import Device, Settings
+from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError, poison_of
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.references import drawn
 
 PAGE_BYTES = 2**21  # of a GPU's memory, which a handle opens whole

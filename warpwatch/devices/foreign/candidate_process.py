@@ -43,7 +43,7 @@ class Calls:
 
     def device(self) -> None:
         """Open the GPU."""
-        from warpwatch.devices.gpu import Settings, open_device  # noqa: PLC0415  # found by ``main``
+        from warpwatch.devices.opening import Settings, open_device  # noqa: PLC0415  # found by ``main``
 
         self._device = open_device(Settings(**json.loads(self._settings)))
 

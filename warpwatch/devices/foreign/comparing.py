@@ -24,8 +24,8 @@ from warpwatch.catalogue.setting import Setting
 from warpwatch.devices import evaluate, references
 from warpwatch.devices.foreign.described import load_described
 from warpwatch.devices.foreign.shared_arrays import Place, place_of
-from warpwatch.devices.gpu import Settings
 from warpwatch.devices.mismatch import Mismatch, RightElsewhere, compare_all
+from warpwatch.devices.opening import Settings
 from warpwatch.devices.transfer import stage
 from warpwatch.devices.worker import Worker
 
