@@ -35,6 +35,9 @@ LAUNCH = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
 ARGUMENT = re.compile(rf"\(D\)|{LAUNCH.pattern}")
 CALL = re.compile(r"[A-Za-z_.][\w:.]* ?\(")
 WATCHED_CALL = re.compile(r"softcuda_(?:copy_async|atomic|compare_and_swap) \(")
+COPY = re.compile(r"softcuda_copy_async \((.*?), (.*)")  # where to, and from where and how much
+# Before an object is bound to a reference, or has a member taken: pointer, which of these (2 and more), alignment.
+REFERENCE = re.compile(r"\.UBSAN_NULL \((.*), [2-9]B, \d+\)")
 
 
 class Place(NamedTuple):
@@ -104,6 +107,7 @@ class Function:
         self.locals = {match[1] for line in head.split("\n") if (match := LOCAL.fullmatch(line))}
         self.variables: dict[Place | None, set[str]] = {}  # set in a line, those that g++ does without too
         self._places: dict[tuple[str, str], Place | None] = {}
+        self._last: Place | None = None  # place of the statement or mark before, of the kernel's own
         self._rename = rename
         block = 0
         for line in f"<bb {body}".split("\n"):
@@ -115,6 +119,8 @@ class Function:
                 self._read(block, line.strip())
             elif variable := DEBUG.match(line.strip()):
                 self.variables.setdefault(self._place(variable[1], variable[2]), set()).add(variable[3])
+            elif mark := LOCATION.match(line.strip()):
+                self._last = self._place(mark[1], mark[2]) or self._last
         self.set_by = {s.target: s for s in self.statements if VALUE.fullmatch(s.target)}
         # g++ uses the value of a variable before its conversion to the variable's type.
         self.converted: dict[str, Statement] = {}
@@ -135,13 +141,16 @@ class Function:
             self.next.setdefault(block, [])
         elif plain.startswith("if ("):
             self._add(location, "", plain, block, True)
-        elif " = " in plain or WATCHED_CALL.match(plain):
+        elif " = " in plain or WATCHED_CALL.match(plain) or REFERENCE.match(plain):
             target, equals, source = plain.partition(" = ")
             if "CLOBBER" not in source and not source.startswith(".DEFERRED_INIT"):
                 self._add(location, target if equals else "", source if equals else plain, block, False)
 
     def _add(self, location: re.Match[str] | None, target: str, source: str, block: int, is_condition: bool) -> None:
         place = self._place(location[1], location[2]) if location else None
+        self._last = place or self._last
+        if location and WATCHED_CALL.match(source):  # which a function of softcuda's may have in it
+            place = self._last
         self.statements.append(Statement(len(self.statements), place, target, source, block, is_condition))
 
     def _place(self, file: str, line: str) -> Place | None:
@@ -186,8 +195,15 @@ class Function:
         for statement in self.statements:
             if not statement.place or statement.is_condition:
                 continue
+            if copy := COPY.match(statement.source):
+                yield self._slice(statement, copy[1], writes=True, reads=False)
+                yield self._slice(statement, copy[2], writes=False, reads=True)
+                continue
             if WATCHED_CALL.match(statement.source):
                 yield self._slice(statement, statement.source, writes=True, reads=True)
+                continue
+            if reference := REFERENCE.match(statement.source):
+                yield self._slice(statement, reference[1], writes=False, reads=True)
                 continue
             if self._is_memory(statement.target):
                 yield self._slice(statement, statement.target, writes=True, reads=False)
@@ -208,9 +224,10 @@ class Function:
         for condition in self._conditions(access.block):
             if condition.place:
                 conditions.setdefault(condition.place, "")
-            for place, name in list(self._named(self._depends_on([condition]), access.place).items())[:1]:
-                if place not in variables:
-                    conditions.setdefault(place, name)
+            of_condition = self._named(self._depends_on([condition]), access.place)
+            unnamed = (place for place in of_condition if place not in {*variables, *conditions})
+            if place := next(unnamed, None):
+                conditions[place] = of_condition[place]
         conditions.pop(access.place, None)
         return Slice(
             access.place, writes, reads,
