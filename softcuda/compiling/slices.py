@@ -36,8 +36,7 @@ ARGUMENT = re.compile(rf"\(D\)|{LAUNCH.pattern}")
 CALL = re.compile(r"[A-Za-z_.][\w:.]* ?\(")
 WATCHED_CALL = re.compile(r"softcuda_(?:copy_async|atomic|compare_and_swap) \(")
 COPY = re.compile(r"softcuda_copy_async \((.*?), (.*)")  # where to, and from where and how much
-# Before an object is bound to a reference, or has a member taken: pointer, which of these (2 and more), alignment.
-REFERENCE = re.compile(r"\.UBSAN_NULL \((.*), [2-9]B, \d+\)")
+REFERENCE = re.compile(r"\.UBSAN_NULL \((.*), 2B, \d+\)")  # an object is bound to a reference: its address
 
 
 class Place(NamedTuple):
