@@ -152,6 +152,20 @@ CASES = {
         r"misaligned access in kernel\n  kernel\.cu:8: .*" + DEPENDS + r"mine \(kernel\.cu:5\)$",
         "in shared",
     ),
+    "variables that a lambda function captured": (
+        (
+            "const int end = gridDim.x * 32 + 1;",
+            "const int first = blockIdx.x * 32 + 1;",
+            "int last = first; last += end;",
+            "const auto put = [&](int i) __attribute__((noinline)) {",
+            "    if (i < end)",
+            "        out[first + i] = last;",
+            "};",
+            "put(threadIdx.x);",
+        ),
+        r"kernel\.cu:10: .*" + DEPENDS + r"first \(kernel\.cu:6\); condition before it: end \(kernel\.cu:5\)$",
+        r"last|kernel\.cu:11",
+    ),
     "members of another variable, and of threadIdx, are not its own": (
         (
             "float4 other, own;",
