@@ -90,13 +90,13 @@ CASES = {
     ),
     "for a condition beside the access, a variable of it that is not named yet": (
         (
+            "const int i = blockIdx.x * 32 + threadIdx.x + 1;",
             "const int end = gridDim.x * 32 + 1;",
             "",
-            "const int i = blockIdx.x * 32 + threadIdx.x + 1;",
             "if (i < end)",
             "    out[i] = 7;",
         ),
-        DEPENDS + r"i \(kernel\.cu:7\); condition before it: end \(kernel\.cu:5\)$",
+        DEPENDS + r"i \(kernel\.cu:5\); condition before it: end \(kernel\.cu:6\)$",
         r"kernel\.cu:8",
     ),
     "where an asynchronous copy in PTX reads": (
