@@ -13,6 +13,13 @@ from tests.project import ROOT
 
 KERNEL = "#include <vector>\n__global__ void k(int* p) { *p = 1; }\nstd::vector<int> numbers;\n"
 
+MODES = """
+import pathlib, precompiled, sys
+for mode in 0o644, 0o664, 0o646:
+    pathlib.Path(sys.argv[1]).chmod(mode)
+    print(precompiled.is_trusted(pathlib.Path(sys.argv[1])))
+"""
+
 
 def kept_by(home: Path, first: str = "") -> dict[str, float]:
     """Compile a kernel, and return the kept files with the times at which they were written.
@@ -39,6 +46,13 @@ def test_headers_are_read_once_unless_others_could_have_written_what_is_kept(tmp
     assert set(again) == set(first)
     assert again[kept.name] > first[kept.name]
     assert not kept.stat().st_mode & 0o022
+
+
+def test_a_file_that_others_can_write_is_not_trusted(tmp_path: Path) -> None:
+    (tmp_path / "kept").touch()
+    command = [sys.executable, "-c", MODES, str(tmp_path / "kept")]
+    trusted = subprocess.run(command, cwd=ROOT / "softcuda/compiling", check=True, capture_output=True, text=True)
+    assert trusted.stdout.split() == ["True", "False", "False"]
 
 
 @pytest.mark.slow
