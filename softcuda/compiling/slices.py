@@ -5,8 +5,8 @@ the thread come so far. Read from the intermediate form that g++ writes. The ans
 access, and slices.cpp looks there when something is found.
 
 Limits: a slice has at most the nearest 200 statements, a value that comes through shared or global memory ends it, a
-function that is not inlined begins a new one, and a switch counts as no condition. Where the form cannot be read,
-findings are as they would be without.
+function that is not inlined begins a new one (of what a lambda function captured, only the line above that sets it is
+known), and a switch counts as no condition. Where the form cannot be read, findings are as they would be without.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ LOCATION = re.compile(r"\[([^\[\]\n]+):(\d+):\d+(?: discrim \d+)?\] ")
 DEBUG = re.compile(r"\[([^\[\]\n]+):(\d+):\d+(?: discrim \d+)?\] # DEBUG ([A-Za-z_]\w*) => ")
 VALUE = re.compile(r"(?<![\w.])((?:[A-Za-z$][\w$.]*)?_\d+)(\(D\))?(?!\w)")
 NAMED_VALUE = re.compile(r"([A-Za-z$][\w$]*)_\d+")
+VARIABLE = re.compile(r"([A-Za-z]\w*)")  # one whose address is taken
+CAPTURED = re.compile(r"(?:->|\.)__(\w+)$")  # what a lambda function has of the function around
+REFERENCES = re.compile(r"  .*& (_\d+);")  # g++'s own
 LOCAL = re.compile(r"  (?!static )\S.*?[ *&]([A-Za-z_]\w*(?:\.\d+)?)(?:\[\d+\])*;")
 BASE = re.compile(r"(?:MEM\b[^&]*&)?([A-Za-z_]\w*(?:\.\d+)?)(?![\w(])")
 MEMBER = re.compile(r"(?:\.|->)([A-Za-z_]\w*)$")
@@ -35,6 +38,8 @@ LAUNCH = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b")
 ARGUMENT = re.compile(rf"\(D\)|{LAUNCH.pattern}")
 CALL = re.compile(r"[A-Za-z_.][\w:.]* ?\(")
 WATCHED_CALL = re.compile(r"softcuda_(?:copy_async|atomic|compare_and_swap) \(")
+COPY = re.compile(r"softcuda_copy_async \((.*?), (.*)")  # where to, and from where and how much
+REFERENCE = re.compile(r"\.UBSAN_NULL \((.*), 2B, \d+\)")  # an object is bound to a reference: its address
 
 
 class Place(NamedTuple):
@@ -60,8 +65,9 @@ class Statement(NamedTuple):
     @property
     def name(self) -> str:
         """Variable of the source that it sets; "" for one of g++'s own."""
-        match = NAMED_VALUE.fullmatch(self.target) or MEMBER.search(self.target) or ELEMENT.match(self.target)
-        return match[1] if match else ""
+        patterns = NAMED_VALUE.fullmatch, VARIABLE.fullmatch, MEMBER.search, ELEMENT.match
+        match = next(filter(None, (matches(self.target) for matches in patterns)), None)
+        return match[1] if match and not CAPTURED.search(self.target) else ""
 
 
 class Slice(NamedTuple):
@@ -83,8 +89,14 @@ def table(dump: str, rename: Callable[[str], str]) -> str:
     ``dump``: what FLAG made. ``rename``: the path as findings show it, "" for a file that is none of the kernel's.
     """
     lines = set()
-    for text in dump.split("\n;; Function ")[1:]:
-        for one in Function(text, rename).slices():
+    functions = [Function(text, rename) for text in dump.split("\n;; Function ")[1:]]
+    captured: dict[str, set[Place]] = {}
+    for statement in (s for function in functions for s in function.statements if VARIABLE.fullmatch(s.target)):
+        if statement.place:
+            captured.setdefault(statement.name, set()).add(statement.place)
+    for function in functions:
+        function.captured = captured
+        for one in function.slices():
             variables, conditions = (
                 "|".join(f"{name}={place}" for name, place in part) for part in (one.variables, one.conditions)
             )
@@ -102,8 +114,11 @@ class Function:
         self.next: dict[int, list[int]] = {}  # blocks that come after a block
         head, _, body = text.partition("\n  <bb ")
         self.locals = {match[1] for line in head.split("\n") if (match := LOCAL.fullmatch(line))}
+        self.references = {match[1] for line in head.split("\n") if (match := REFERENCES.fullmatch(line))}
         self.variables: dict[Place | None, set[str]] = {}  # set in a line, those that g++ does without too
+        self.captured: dict[str, set[Place]] = {}  # where variables are set that lambda functions may capture
         self._places: dict[tuple[str, str], Place | None] = {}
+        self._last: Place | None = None  # place of the statement or mark before, of the kernel's own
         self._rename = rename
         block = 0
         for line in f"<bb {body}".split("\n"):
@@ -115,6 +130,8 @@ class Function:
                 self._read(block, line.strip())
             elif variable := DEBUG.match(line.strip()):
                 self.variables.setdefault(self._place(variable[1], variable[2]), set()).add(variable[3])
+            elif mark := LOCATION.match(line.strip()):
+                self._last = self._place(mark[1], mark[2]) or self._last
         self.set_by = {s.target: s for s in self.statements if VALUE.fullmatch(s.target)}
         # g++ uses the value of a variable before its conversion to the variable's type.
         self.converted: dict[str, Statement] = {}
@@ -135,13 +152,16 @@ class Function:
             self.next.setdefault(block, [])
         elif plain.startswith("if ("):
             self._add(location, "", plain, block, True)
-        elif " = " in plain or WATCHED_CALL.match(plain):
+        elif " = " in plain or WATCHED_CALL.match(plain) or REFERENCE.match(plain):
             target, equals, source = plain.partition(" = ")
             if "CLOBBER" not in source and not source.startswith(".DEFERRED_INIT"):
                 self._add(location, target if equals else "", source if equals else plain, block, False)
 
     def _add(self, location: re.Match[str] | None, target: str, source: str, block: int, is_condition: bool) -> None:
         place = self._place(location[1], location[2]) if location else None
+        self._last = place or self._last
+        if location and WATCHED_CALL.match(source):  # which a function of softcuda's may have in it
+            place = self._last
         self.statements.append(Statement(len(self.statements), place, target, source, block, is_condition))
 
     def _place(self, file: str, line: str) -> Place | None:
@@ -156,8 +176,7 @@ class Function:
             return ""
         if member := MEMBER.search(text):
             return f".{member[1]}"
-        base = self._base(text)
-        return base if text != base else ""
+        return self._base(text)
 
     def _base(self, text: str) -> str:
         """Return the local array or struct that a text is a piece of; "" where it is reached by a pointer."""
@@ -175,6 +194,8 @@ class Function:
         """Return whether a text stands for shared, global or constant memory."""
         if VALUE.fullmatch(text) or text.startswith("&") or LAUNCH.match(text):
             return False
+        if text[1:] in self.references and any(CAPTURED.search(s.source) for s in self._setters(text)):
+            return False  # a variable that a lambda function captured
         if text.startswith(("*", "MEM")) or "->" in text:
             base = BASE.match(text) if text.startswith("MEM") and "&" in text else None
             return not (base and base[1] in self.locals)
@@ -186,8 +207,15 @@ class Function:
         for statement in self.statements:
             if not statement.place or statement.is_condition:
                 continue
+            if copy := COPY.match(statement.source):
+                yield self._slice(statement, copy[1], writes=True, reads=False)
+                yield self._slice(statement, copy[2], writes=False, reads=True)
+                continue
             if WATCHED_CALL.match(statement.source):
                 yield self._slice(statement, statement.source, writes=True, reads=True)
+                continue
+            if reference := REFERENCE.match(statement.source):
+                yield self._slice(statement, reference[1], writes=False, reads=True)
                 continue
             if self._is_memory(statement.target):
                 yield self._slice(statement, statement.target, writes=True, reads=False)
@@ -208,9 +236,10 @@ class Function:
         for condition in self._conditions(access.block):
             if condition.place:
                 conditions.setdefault(condition.place, "")
-            for place, name in list(self._named(self._depends_on([condition]), access.place).items())[:1]:
-                if place not in variables:
-                    conditions.setdefault(place, name)
+            of_condition = self._named(self._depends_on([condition]), access.place)
+            unnamed = (place for place in of_condition if place not in {*variables, *conditions})
+            if place := next(unnamed, None):
+                conditions[place] = of_condition[place]
         conditions.pop(access.place, None)
         return Slice(
             access.place, writes, reads,
@@ -224,6 +253,10 @@ class Function:
         """Return the lines where variables are set, without that of the access and heads of loops."""
         named: dict[Place, str] = {}
         for one in statements:
+            if one.place and (capture := CAPTURED.search(one.source)):
+                before = [place for place in self.captured.get(capture[1], ()) if place < one.place]
+                if before and max(before).file == one.place.file:
+                    named.setdefault(max(before), capture[1])
             statement = one if one.name else self.converted.get(one.target, one)
             if statement.name and statement.place and statement.place != access and statement.place not in self._heads:
                 named.setdefault(statement.place, statement.name)

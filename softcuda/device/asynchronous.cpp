@@ -297,11 +297,12 @@ EXPORT void softcuda_copy_async(void* to, const void* from, size_t size, size_t 
     if ((size != 4 && size != 8 && size != 16) || zeros > size || zeros % 4)
         fault(illegal_instruction, "asynchronous copy " + in_kernel() + "\n  " + where(HERE) + ": of "
                 + std::to_string(size) + " bytes, " + std::to_string(zeros) + " of them zero; it takes 4, 8 or 16");
-    const bool aligned = (uintptr_t(to) | uintptr_t(from)) % size == 0 || (uintptr_t(to) % size == 0 && zeros == size);
-    if (!aligned)
+    const bool writes = uintptr_t(to) % size;
+    if (writes || (uintptr_t(from) % size && zeros != size))
         fault(misaligned_address, "misaligned access " + in_kernel() + "\n  " + where(HERE) + ": "
-                + who(running.thread) + " copies " + std::to_string(size) + " bytes from or to an address that is no "
-                + "multiple of that");
+                + who(running.thread) + " copies " + std::to_string(size) + " bytes " + (writes ? "to" : "from")
+                + " an address that is no multiple of that" + (writes ? in_variable(uintptr_t(to)) : "")
+                + dependences(HERE, writes));
     copy_now = {uintptr_t(to), unsigned(size)};
     check_access(uintptr_t(to), unsigned(size), true, HERE);
     // An array of the device may lie where it is written to, too.

@@ -245,7 +245,10 @@ std::string plain_name(const std::string& assembler_name); // of a function, wit
 std::string name_allocation(const Allocation& allocation); // "a (argument 1), 4,096 bytes"
 std::string name_allocation(const Allocation& allocation, const Launch& launch);
 std::string name_symbol(const char* assembler_name);
-std::string describe_symbol(const Symbol& symbol); // "a_tile, 1,024 bytes (declared at kernels/matmul/tiled.cu:11)"
+const Symbol* symbol_at(uintptr_t address);   // the variable of the module that it lies in, or null
+std::string declared_at(const Symbol& symbol); // " (declared at kernels/matmul/tiled.cu:11)", "" where that is not known
+std::string describe_symbol(const Symbol& symbol); // "shared a_tile, 1,024 bytes (declared at kernels/matmul/tiled.cu:11)"
+std::string in_variable(uintptr_t address);   // ", in shared a_tile, ..."; "" where it lies in none
 std::string count_bytes(size_t bytes);        // "4,096 bytes"
 std::string name_of_place(uintptr_t address); // "flags (argument 1), 64 bytes at byte 4"
 

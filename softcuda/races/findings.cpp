@@ -68,7 +68,7 @@ void misaligned(uintptr_t address, unsigned size, bool write, uintptr_t pc)
     if (is_different("misaligned access", pc))
         tell(misaligned_address,
             "misaligned access " + access_text(pc, size, write) + " at " + hex(address) + ", which is no multiple of "
-                + std::to_string(size) + dependences(pc, write));
+                + std::to_string(size) + in_variable(address) + dependences(pc, write));
     if (size > 8) // the host may not have it either
         end_launch();
 }
@@ -115,7 +115,7 @@ void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bo
     if (!nearest)
         return out_of_bounds(address, size, write, pc, "in dynamic shared memory, of which the launch asks for 0 bytes", true);
     out_of_bounds(address, size, write, pc,
-        relation(address, size, uintptr_t(nearest->address), nearest->size) + "shared " + describe_symbol(*nearest), true);
+        relation(address, size, uintptr_t(nearest->address), nearest->size) + describe_symbol(*nearest), true);
 }
 
 namespace {
@@ -138,8 +138,9 @@ std::string race_in_block(const Epoch& earlier, bool wrote, const Access& access
     const bool two = site && (where(site) != where(access.pc) || wrote != access.write);
     // By volatile, and no barrier, a warp's lanes hand data on where code was written for GPUs before Volta.
     const bool lockstep = access.kind == Kind::is_volatile && is_same_warp(other.thread, running.thread);
-    return race_text(access, region) + "\n  " + (site ? where(site) + ": " : "") + who(other.thread)
-        + what_it_did(earlier, wrote) + ", with no barrier between"
+    const Symbol* symbol = two ? nullptr : symbol_at(access.address); // threads meet in one line by an array's shape, too
+    return race_text(access, region) + (symbol ? declared_at(*symbol) : "") + "\n  " + (site ? where(site) + ": " : "")
+        + who(other.thread) + what_it_did(earlier, wrote) + ", with no barrier between"
         + (lockstep ? ": before Volta the lanes of a warp ran in step; now __syncwarp() must be between" : "")
         + (two ? dependences(access.pc, access.write, "first ") + dependences(site, wrote, "second ")
                : dependences(access.pc, access.write));
@@ -228,9 +229,8 @@ void stale_read_only(const Epoch& write, uintptr_t address, unsigned size, uintp
 
 void bad_variable(const Symbol& nearest, uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
-    const char* kind = nearest.kind == SymbolKind::constant ? "constant " : "device variable ";
     out_of_bounds(address, size, write, pc,
-        relation(address, size, uintptr_t(nearest.address), nearest.size) + kind + describe_symbol(nearest), true);
+        relation(address, size, uintptr_t(nearest.address), nearest.size) + describe_symbol(nearest), true);
 }
 
 void write_to_constant(const Symbol& symbol, unsigned size, uintptr_t pc)

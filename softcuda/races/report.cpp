@@ -228,7 +228,7 @@ std::string name_symbol(const char* assembler_name)
     return colons == std::string::npos ? text : text.substr(colons + 2);
 }
 
-std::string describe_symbol(const Symbol& symbol)
+std::string declared_at(const Symbol& symbol)
 {
     const Module& module = *running.launch->function->module;
     const auto [place, is_new] = module.declared.try_emplace(symbol.name);
@@ -237,8 +237,27 @@ std::string describe_symbol(const Symbol& symbol)
         for (const std::string& line : printed_of(module.file, {"nm", "-l", nullptr}, 2))
             if (const size_t at = line.find(ending); at != std::string::npos)
                 place->second = own_place(line.substr(at + ending.size()));
-    return name_symbol(symbol.name) + ", " + count_bytes(symbol.size)
-        + (place->second.empty() ? "" : " (declared at " + place->second + ")");
+    return place->second.empty() ? "" : " (declared at " + place->second + ")";
+}
+
+std::string describe_symbol(const Symbol& symbol)
+{
+    const char* kinds[] {"shared ", "constant ", "device variable "};
+    return kinds[size_t(symbol.kind)] + name_symbol(symbol.name) + ", " + count_bytes(symbol.size) + declared_at(symbol);
+}
+
+const Symbol* symbol_at(uintptr_t address)
+{
+    const Image& image = *running.launch->function->module->image;
+    const Symbol* symbol = std::find_if(image.first_symbol, image.last_symbol,
+        [=](const Symbol& one) { return address - uintptr_t(one.address) < one.size; });
+    return symbol == image.last_symbol ? nullptr : symbol;
+}
+
+std::string in_variable(uintptr_t address)
+{
+    const Symbol* symbol = symbol_at(address);
+    return symbol ? ", in " + describe_symbol(*symbol) : "";
 }
 
 } // namespace softcuda

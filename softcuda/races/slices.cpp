@@ -1,6 +1,7 @@
 // What the address of an access depends on, for findings: slices.py has written it into the image when the kernel was
 // compiled, a line for each access.
 #include <algorithm>
+#include <cstdlib>
 
 #include "device/internal.h"
 
@@ -8,6 +9,7 @@ namespace softcuda {
 namespace {
 
 constexpr size_t most_variables = 2, most_conditions = 1; // lines of each that a finding names (tried: 3 and 2 help no more)
+constexpr int near = 2; // lines: who looks at an access sees the condition there
 
 using Words = std::vector<std::string>;
 
@@ -49,15 +51,23 @@ std::vector<Slice> slices_of(const char* table, const Words& places, bool write)
     return found;
 }
 
-// "row (kernels/matmul/tiled.cu:15), col (kernels/matmul/tiled.cu:16)", of places that are not named yet.
-std::string in_words(const std::vector<Slice>& slices, Words Slice::* part, size_t most, Words& named)
+bool is_near(const std::string& place, const Words& places)
+{
+    const size_t colon = place.rfind(':') + 1;
+    return std::any_of(places.begin(), places.end(), [&](const std::string& one) {
+        return !one.compare(0, colon, place, 0, colon) && abs(atoi(&one[colon]) - atoi(&place[colon])) <= near;
+    });
+}
+
+// "row (kernels/matmul/tiled.cu:15), col (kernels/matmul/tiled.cu:16)", of places that are not named yet, nor `seen`.
+std::string in_words(const std::vector<Slice>& slices, Words Slice::* part, size_t most, Words& named, const Words& seen = {})
 {
     std::string text;
     for (const Slice& slice : slices)
         for (const std::string& word : slice.*part) {
             const size_t equals = word.find('=');
             const std::string name = word.substr(0, equals), place = word.substr(equals + 1);
-            if (!most || has(named, place))
+            if (!most || has(named, place) || is_near(place, seen))
                 continue;
             named.push_back(place), --most;
             text += (text.empty() ? "" : ", ") + (name.empty() ? place : name + " (" + place + ")");
@@ -87,7 +97,9 @@ std::string dependences(uintptr_t pc, bool write, const std::string& which)
     const std::string variables = in_words(slices, &Slice::variables, most_variables, named);
     // Two accesses race by what orders them, not by what lets them happen.
     const size_t how_many = which.empty() ? most_conditions : 0;
-    const std::string conditions = in_words(slices, &Slice::conditions, how_many, named);
+    std::string conditions = in_words(slices, &Slice::conditions, how_many, named, lines_of(pc));
+    if (conditions.empty())
+        conditions = in_words(slices, &Slice::conditions, how_many, named);
     if (variables.empty() && conditions.empty())
         return "";
     if (variables.empty())

@@ -176,6 +176,7 @@ def test_copies_that_nobody_waited_for_end_with_their_block(checked: Device) -> 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
+        (f"__pipeline_memcpy_async(out, out + threadIdx.x, 4); {DONE}", "outside of the block's shared memory"),
         (f"{COPY} __pipeline_commit(); __pipeline_wait_prior(0); out[threadIdx.x] = tile[threadIdx.x / 2];", "race"),
         (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x ^ 1]; {COPY} {DONE}", "race"),
         (f"{COPY} {DONE} out[threadIdx.x] = tile[threadIdx.x + 32];", "uninitialised memory"),
@@ -185,7 +186,6 @@ def test_copies_that_nobody_waited_for_end_with_their_block(checked: Device) -> 
         ("__pipeline_memcpy_async(tile, out + 4, 12);", "of 12 bytes, 0 of them zero; it takes 4, 8 or 16"),
         (f"__pipeline_memcpy_async(tile + threadIdx.x, out + 1 + threadIdx.x, 4); {DONE}", "out of bounds"),
         (f"__pipeline_memcpy_async(tile + 33 + threadIdx.x, out + threadIdx.x, 4); {DONE}", "out of bounds"),
-        (f"__pipeline_memcpy_async(out, out + threadIdx.x, 4); {DONE}", "outside of the block's shared memory"),
     ],
 )
 def test_faults_of_asynchronous_copies_are_found(checked: Device, body: str, said: str) -> None:

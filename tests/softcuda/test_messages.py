@@ -182,6 +182,33 @@ def test_an_array_whose_end_is_passed_is_shown_with_its_declaration(checked: Dev
         assert re.search(rf"kernel\.cu:{line}: .* past the end of {array}\)$", said, re.MULTILINE), said
 
 
+def test_an_array_in_which_two_threads_meet_in_one_line_is_shown_with_its_declaration(checked: Device) -> None:
+    said = said_of(checked, lines("", "tile[t / 2] = t; __syncthreads();", "out[t] = tile[t];"))
+    assert re.search(r"7: .* writes 4 bytes of shared tile at byte 0 \(declared at kernel\.cu:4\)\n", said), said
+    said = said_of(checked, lines("tile[t] = 0; __syncthreads();", "tile[t] = t;", "out[t] = tile[t ^ 1];"))
+    assert re.search(r"7: .* writes 4 bytes of shared tile at byte \d+\n", said), said
+
+
+MISALIGNED = """
+__constant__ float filter[12];
+extern "C" __global__ void kernel(double* out)
+{
+    __shared__ float row[21];
+    *reinterpret_cast<double*>(row + 2 * threadIdx.x + 1) = 1;
+    __syncthreads();
+    out[threadIdx.x] = *reinterpret_cast<const double*>(filter + 2 * threadIdx.x + 1);
+    out[8] = *reinterpret_cast<double*>(reinterpret_cast<float*>(out) + 2 * threadIdx.x + 1);
+}
+"""
+
+
+def test_an_array_whose_element_is_misaligned_is_shown_with_its_declaration(checked: Device) -> None:
+    said = checked.said(checked.image(MISALIGNED), "kernel", 256, threads=4)
+    shared, constant = r", in shared row, 84 bytes \(declared at kernel\.cu:5\)", r", in constant filter, 48 .*cu:2\)"
+    for line, array in (6, shared), (8, constant), (9, ""):
+        assert re.search(rf"kernel\.cu:{line}: .*, which is no multiple of 8{array}$", said, re.MULTILINE), said
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("writer", "said"),

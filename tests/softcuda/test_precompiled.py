@@ -13,6 +13,25 @@ from tests.project import ROOT
 
 KERNEL = "#include <vector>\n__global__ void k(int* p) { *p = 1; }\nstd::vector<int> numbers;\n"
 
+MODES = """
+import pathlib, precompiled, sys
+for mode in 0o644, 0o664, 0o646:
+    pathlib.Path(sys.argv[1]).chmod(mode)
+    print(precompiled.is_trusted(pathlib.Path(sys.argv[1])))
+"""
+
+BEGINNINGS = """
+import pathlib, precompiled
+class Read:
+    def save(self, path):
+        pathlib.Path(path).touch()
+def kept(text):
+    return precompiled.beginning(text, lambda text: Read(), [], precompiled.__file__)
+print(kept('# 1 "/a/k.cu"\\nint i;\\n') == kept('# 1 "/b/k.cu"\\nint i;\\n') != kept("int j;\\n"))
+paths = [kept(f"int i{number};") for number in range(2 * precompiled.KEPT)]
+print(len(list(paths[0].parent.iterdir())) == precompiled.KEPT)
+"""
+
 
 def kept_by(home: Path, first: str = "") -> dict[str, float]:
     """Compile a kernel, and return the kept files with the times at which they were written.
@@ -39,6 +58,22 @@ def test_headers_are_read_once_unless_others_could_have_written_what_is_kept(tmp
     assert set(again) == set(first)
     assert again[kept.name] > first[kept.name]
     assert not kept.stat().st_mode & 0o022
+
+
+def test_a_file_that_others_can_write_is_not_trusted(tmp_path: Path) -> None:
+    (tmp_path / "kept").touch()
+    command = [sys.executable, "-c", MODES, str(tmp_path / "kept")]
+    trusted = subprocess.run(command, cwd=ROOT / "softcuda/compiling", check=True, capture_output=True, text=True)
+    assert trusted.stdout.split() == ["True", "False", "False"]
+
+
+def test_what_is_kept_of_texts_serves_in_every_folder_and_stays_small(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", BEGINNINGS]
+    said = subprocess.run(
+        command, cwd=ROOT / "softcuda/compiling", env=environment, check=True, capture_output=True, text=True
+    )
+    assert said.stdout.split() == ["True", "True"]
 
 
 @pytest.mark.slow

@@ -22,11 +22,17 @@ __device__ __forceinline__ void fill(const View& view, int count)
     for (int i = 0; i < count; ++i)
         set(view, i);
 }
+__device__ __forceinline__ int first_of(const int4& four) { return four.x; }
+template <class T> __device__ __forceinline__ void copy(T* to, const T* from)
+{
+    const unsigned target = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(from) : "memory");
+}
 """
 KERNEL = """#include "view.h"
 extern "C" __global__ void kernel(int* __restrict__ out)
 {{
-    __shared__ int tile[96];
+    __shared__ __align__(16) int tile[96];
     {body}
 }}
 """  # the body begins in line 5
@@ -37,6 +43,7 @@ def said_of(device: Device, *rows: str) -> str:
     return device.said(device.image(KERNEL.format(body="\n".join(rows)), view=HEADER), "kernel", SIZE, THREADS, BLOCKS)
 
 
+END = r".* past the end of out .*"
 DEPENDS = r"\n    the address depends on "
 # Each row of a body stands in a line of its own, from 5 on. What a finding says, and what it must not say.
 CASES = {
@@ -80,6 +87,84 @@ CASES = {
         ),
         DEPENDS + r"i \(kernel\.cu:8\); condition before it: kernel\.cu:9$",
         r"kernel\.cu:6",
+    ),
+    "for a condition beside the access, a variable of it that is not named yet": (
+        (
+            "const int i = blockIdx.x * 32 + threadIdx.x + 1;",
+            "const int end = gridDim.x * 32 + 1;",
+            "",
+            "if (i < end)",
+            "    out[i] = 7;",
+        ),
+        DEPENDS + r"i \(kernel\.cu:5\); condition before it: end \(kernel\.cu:6\)$",
+        r"kernel\.cu:8",
+    ),
+    "where an asynchronous copy in PTX reads": (
+        (
+            "const int mine = 4 * threadIdx.x;",
+            "const int first = 32 * blockIdx.x + 64;",
+            "if (threadIdx.x < 24)",
+            "    copy(tile + mine, out + first);",
+            "__pipeline_commit(); __pipeline_wait_prior(0);",
+        ),
+        r"view\.h:\d+ \(called at kernel\.cu:8\): .* reads 16 bytes \(asynchronous copy\)"
+        + END
+        + DEPENDS
+        + r"first \(kernel\.cu:6\)",
+        "mine",
+    ),
+    "where an asynchronous copy in PTX writes": (
+        (
+            "const int mine = 4 * threadIdx.x + 128;",
+            "const int first = 4 * blockIdx.x;",
+            "",
+            "copy(tile + mine, out + first);",
+        ),
+        r"view\.h:\d+ \(called at kernel\.cu:8\): .* writes 16 bytes \(asynchronous copy\).*"
+        + DEPENDS
+        + r"mine \(kernel\.cu:5\)",
+        "first",
+    ),
+    "the side of an asynchronous copy that is misaligned": (
+        (
+            "const int mine = 4 * threadIdx.x;",
+            "const int first = 2 * blockIdx.x + 1;",
+            "",
+            "copy(tile + mine, out + first);",
+        ),
+        r"copies 16 bytes from an address that is no multiple of that" + DEPENDS + r"first \(kernel\.cu:6\)$",
+        "mine",
+    ),
+    "the shared array that an asynchronous copy is misaligned in": (
+        ("const int mine = 3 * threadIdx.x + 1;", "", "", "copy(tile + mine, out);"),
+        r"16 bytes to an address that is no multiple of that, in shared tile, 384 bytes \(declared at kernel\.cu:4\)"
+        + DEPENDS
+        + r"mine \(kernel\.cu:5\)$",
+        "copies 16 bytes from",
+    ),
+    "what a reference depends on that is misaligned": (
+        (
+            "const int mine = threadIdx.x + blockIdx.x + 1;",
+            "",
+            "",
+            "out[0] = first_of(reinterpret_cast<int4&>(out[mine]));",
+        ),
+        r"misaligned access in kernel\n  kernel\.cu:8: .*" + DEPENDS + r"mine \(kernel\.cu:5\)$",
+        "in shared",
+    ),
+    "variables that a lambda function captured": (
+        (
+            "const int end = gridDim.x * 32 + 1;",
+            "const int first = blockIdx.x * 32 + 1;",
+            "int last = first; last += end;",
+            "const auto put = [&](int i) __attribute__((noinline)) {",
+            "    if (i < end)",
+            "        out[first + i] = last;",
+            "};",
+            "put(threadIdx.x);",
+        ),
+        r"kernel\.cu:10: .*" + DEPENDS + r"first \(kernel\.cu:6\); condition before it: end \(kernel\.cu:5\)$",
+        r"last|kernel\.cu:11",
     ),
     "members of another variable, and of threadIdx, are not its own": (
         (

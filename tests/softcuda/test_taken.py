@@ -13,6 +13,7 @@ from tests.softcuda.device import Device
 KERNEL = 'extern "C" __global__ void kernel(float* out) { out[threadIdx.x] = '
 # Declarations of whole files that are taken, and what a kernel that uses them computes.
 TAKEN = {
+    "a byte order mark": ("\ufeff#define TWO 2", "TWO;"),
     "CUDA's own declarations again": (
         "extern __device__ __device_builtin__ void __syncthreads(void);\n"
         "extern __device__ __device_builtin__ void __threadfence(void);",
@@ -22,7 +23,6 @@ TAKEN = {
         "__device__ float __shfl_down(float x, int by) { return __shfl_down_sync(0xffffffffu, x, by); }",
         "__shfl_down(2, 1);",
     ),
-    "a byte order mark": ("\ufeff#define TWO 2", "TWO;"),
     "the version of cuda.h": ("#include <cuda.h>\n#if CUDA_VERSION < 8000\n#error old\n#endif", "CUDA_VERSION / 6500;"),
     "complex numbers of cuFFT": (
         "#include <cufft.h>\n__device__ cufftReal real(cufftComplex x, cufftDoubleComplex y) { return x.x + y.y; }",
