@@ -78,11 +78,19 @@ def test_what_many_need_at_once_is_compiled_once(source: Path, monkeypatch: pyte
 def test_who_waits_for_another_process_stops_and_does_not_wait_for_ever(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = threading.Event()
-    monkeypatch.setattr(cache, "_locked", lambda file: asked.set())  # as where another process has the lock
+    asked, times = threading.Event(), iter(range(500))
+
+    def locked(file: object) -> bool:
+        """Refuse, as where another process has the lock."""
+        asked.set()
+        next(times)
+        return False
+
+    monkeypatch.setattr(cache, "_locked", locked)
+    monkeypatch.setattr(compiler, "SECONDS_TO_WAIT", 5)
     threads = CompilerThreads(1)
     job = threads.submit(compile_file, source, {}, None)
-    assert asked.wait(60)
+    assert asked.wait(5)
     threads.stop([job])
     with pytest.raises(CompileError, match="stopped"):
         job.result()
