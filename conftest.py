@@ -51,14 +51,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     kinds = [(item, _kinds_of(item, least)) for item in sorted(items, key=order)]
     seen: set[Kind] = {REPEATED}
-    kept: dict[pytest.Item, Build | None] = {}
+    kept: set[pytest.Item] = set()
+    built: set[Build | None] = set()
     # Those first that bring both a block size and an element type, and then builds that are tested anyhow.
     for news, are_known in ((2, False), (1, True), (1, False)):
         for item, shown in kinds:
             build = _build(item)
-            if len(shown - seen) >= news and (not are_known or build in {*kept.values()}):
+            if len(shown - seen) >= news and (not are_known or build in built):
                 seen |= shown
-                kept[item] = build
+                kept.add(item)
+                built.add(build)
     for item, shown in kinds:
         if shown and item not in kept:
             item.add_marker(pytest.mark.slow)

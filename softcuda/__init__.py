@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import shutil
 import subprocess
@@ -199,28 +198,12 @@ def _kept(folder: Path, stem: str, tail: str, key: bytes, make: Callable[[], Com
     try:
         entry = cache.find_compiled(stem, key, tail, HERE, is_code=True)
         if entry is None:
-            with _alone(folder / f"{stem}-{checksum_of(key)}.lock"):  # the driver takes half a minute of all cores
+            with cache.alone(stem, key):  # the driver takes half a minute of all cores
                 mode = 0o644 if tail == ".so" else 0o755
                 entry = cache.compiled(stem, key, tail, HERE, make, is_code=True, mode=mode)
     except CacheError as error:
         raise BuildError(str(error)) from None
     return entry[1].path
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Let one process at a time through, by a lock file; all of them where it cannot be made."""
-    try:
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
-    except OSError:
-        yield
-        return
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
 
 
 def _built(units: Sequence[str], library: str = "") -> Compiled:

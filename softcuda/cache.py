@@ -18,21 +18,26 @@ from __future__ import annotations
 import bisect
 import contextlib
 import errno
+import fcntl
 import functools
 import grp
 import hashlib
+import math
 import os
 import pwd
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from .dependencies import Dependencies, names_in
 
 DIGITS = 16  # of SHA-256, in a name
+SECONDS_TO_ASK = 0.02  # between two requests for a lock
 READS = ".reads"  # the tail of a list of dependencies
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 # A compiled file, and what it depends on, or None where it must not be used again.
@@ -58,6 +63,17 @@ class Entry:
 
     path: Path
     checksum: str  # of its contents
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock a file, unless another one has locked it, and return whether it has not; so too where there are no locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +142,31 @@ class Cache:
         if dependencies:
             self.add(f"{stem}-{checksum_of(key)}", READS, text, is_code=is_code)
         return digest, entry
+
+    @contextlib.contextmanager
+    def alone(
+        self, stem: str, key: bytes, seconds: float = math.inf, waiting: Callable[[], object] = lambda: None
+    ) -> Iterator[None]:
+        """Let one thread of all processes at a time through for a key; all of them where no lock file can be made.
+
+        ``seconds``: the longest time to wait for another one, which may stand still. ``waiting``: is called meanwhile;
+        what it raises ends the waiting.
+        """
+        path = self.folder / f"{stem}-{checksum_of(key)}.lock"
+        try:
+            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
+        except OSError:
+            yield
+            return
+        with file:
+            end = time.monotonic() + seconds
+            while not _locked(file) and time.monotonic() < end:
+                waiting()
+                time.sleep(SECONDS_TO_ASK)
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
 
     def dependencies(self, stem: str) -> Iterator[Dependencies]:
         """Yield the dependencies of every entry of that stem, whatever its key."""

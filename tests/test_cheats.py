@@ -120,11 +120,11 @@ def outcomes(request: pytest.FixtureRequest, folder: Path) -> Outcomes:
     cases = [*dict.fromkeys(cases)]
     most = AT_ONCE_APART if apart else AT_ONCE
     runs = [tuple(cases[i : i + most]) for i in range(0, len(cases), most)]
-    work = {own_work(cheat, False) for cheat in cheats}
     options = (*request.param, MORE_ROUNDS) if apart else request.param
 
     @functools.cache
     def outcomes_of(together: tuple[str, ...]) -> dict[str, Outcome]:
+        work = {own_work(cheat, False) for cheat in cheats if cheat.chosen(False) in together}
         return run(run_pytest, folder, TIME, {*together, *work}, *SOFTWARE, *options)
 
     return lambda cases: dict(chain.from_iterable(outcomes_of(r).items() for r in runs if not {*r}.isdisjoint(cases)))

@@ -30,7 +30,7 @@ GAIN, GAIN_ON_GPU = 0.4, 0.8  # shares of the time of the work, below which a fi
 # Shapes that are timed: for the software device, and for a GPU.
 ROWS = (4000, 500_000)
 SIZES = {
-    "turned": (2000, 8000),
+    "turned": (500, 8000),
     **dict.fromkeys(("window", "mean", "summed", "fixed", "loose", "around_zero", "lenient"), ROWS),
 }
 INTEGERS = ("window", "summed", "fixed", "turned")

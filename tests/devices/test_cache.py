@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,16 @@ import softcuda
 from softcuda import cache, dependencies
 from softcuda.dependencies import Dependencies
 from tests.project import ROOT
-from warpwatch.devices.compile.compiler import CompileError, Image, cache_notes, compile_file, read_image
+from warpwatch.devices.compile import compiler
+from warpwatch.devices.compile.compiler import (
+    CompileError,
+    CompilerThreads,
+    Image,
+    cache_folder,
+    cache_notes,
+    compile_file,
+    read_image,
+)
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -47,6 +58,44 @@ def twice(source: Path) -> Image:
     image = compile_file(source, {}, None)
     assert ctypes.CDLL(str(image.path)).twice(21) == 42
     return image
+
+
+def test_what_many_need_at_once_is_compiled_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_bytes, calls = compiler.compile_bytes, list[Path]()
+
+    def counted(*given: Any) -> cache.Compiled:
+        calls.append(source)
+        time.sleep(0.1)  # so that the others ask meanwhile
+        return compile_bytes(*given)
+
+    monkeypatch.setattr(compiler, "compile_bytes", counted)
+    with ThreadPoolExecutor(4) as pool:
+        images = [*pool.map(lambda _: compile_file(source, {}, None), range(4))]
+    assert len({*images}) == len(calls) == 1
+    assert not [*cache_folder().glob("*.lock")]
+
+
+def test_who_waits_for_another_process_stops_and_does_not_wait_for_ever(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, times = threading.Event(), iter(range(500))
+
+    def locked(file: object) -> bool:
+        """Refuse, as where another process has the lock."""
+        asked.set()
+        next(times)
+        return False
+
+    monkeypatch.setattr(cache, "_locked", locked)
+    monkeypatch.setattr(compiler, "SECONDS_TO_WAIT", 5)
+    threads = CompilerThreads(1)
+    job = threads.submit(compile_file, source, {}, None)
+    assert asked.wait(5)
+    threads.stop([job])
+    with pytest.raises(CompileError, match="stopped"):
+        job.result()
+    monkeypatch.setattr(compiler, "SECONDS_TO_WAIT", 0.1)
+    assert twice(source)
 
 
 @pytest.mark.once

@@ -36,6 +36,7 @@ from warpwatch.devices.compile.symbols import code_bytes
 ENGINE = Path(__file__).resolve().parents[3]  # the folder that holds the packages warpwatch and softcuda
 NVCC_FLAGS = ("-cubin", "-O3", "-std=c++17")
 SECONDS_TO_DIE = 0.05  # between two looks for a compiler that was started while others were killed
+SECONDS_TO_WAIT = 60  # for another process that compiles the same
 PLAIN = re.compile(r"[\w./+=:,@%-]*")  # letters that have no special meaning in a shell
 # What stands for the path of a compiled file in the names of an anonymous namespace.
 PATH_HASH = re.compile(rb"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_)")
@@ -247,7 +248,12 @@ def _compiled(
         return contents, needed and replace(needed, source=state_of(str(source)))
 
     _thread.seconds = None
-    digest, entry = kernel_cache().compiled(source.stem, key, tail, root, make_anew, is_code=tail == ".so")
+    cache, is_code = kernel_cache(), tail == ".so"
+    found = cache.find_compiled(source.stem, key, tail, root, is_code=is_code)
+    if not found:  # processes of xdist often need the same kernel at the same time
+        with cache.alone(source.stem, key, SECONDS_TO_WAIT, _end_if_stopped):
+            found = cache.compiled(source.stem, key, tail, root, make_anew, is_code=is_code)
+    digest, entry = found
     return Image(entry.path, digest, entry.checksum, _thread.seconds)
 
 
@@ -404,6 +410,8 @@ class CompilerThreads(ThreadPoolExecutor):
     They use the environment of the beginning, the folder of the cache among it, whatever it becomes meanwhile.
     """
 
+    stopped = False
+
     def __init__(self, threads: int = 0) -> None:
         super().__init__(
             threads or len(os.sched_getaffinity(0)), "compiling", self._begin, (cache_folder(), {**os.environ})
@@ -414,6 +422,7 @@ class CompilerThreads(ThreadPoolExecutor):
 
     def stop(self, jobs: Iterable[Future[Any]]) -> None:
         """Drop the jobs that are queued and kill the compilers that run; who waits for one gets a CompileError."""
+        self.stopped = True
         self.shutdown(wait=False, cancel_futures=True)
         waiting = {job for job in jobs if not job.done()}
         while waiting:
@@ -422,6 +431,12 @@ class CompilerThreads(ThreadPoolExecutor):
                     _kill(process)
             waiting = wait(waiting, SECONDS_TO_DIE).not_done
         self.shutdown()
+
+
+def _end_if_stopped() -> None:
+    """Raise CompileError in a thread that is told to stop."""
+    if getattr(getattr(_thread, "owner", None), "stopped", False):
+        raise CompileError("compiling was stopped")
 
 
 def _run(command: list[str], root: Path, observation: Observation) -> tuple[int, str]:
