@@ -12,7 +12,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.contracts import RATES, RESOURCES, Contract
 from warpwatch.catalogue.launches import Capability, read_capability
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.contracts import RunRates, of_code, sentence, with_history
+from warpwatch.compare.contracts import RunRates, of_code, with_history
 from warpwatch.compare.with_baseline import sample_again
 from warpwatch.devices.compile.background import Compilation, Job
 from warpwatch.devices.compile.compiler import ARCH, CompileError, Image, Target
@@ -208,11 +208,6 @@ class Contracts:
             if len(measured.processes) > 1:
                 measured.facts["again"] = measured.processes[1:]
         return clauses
-
-
-def broken(clauses: Iterable[Clause]) -> str:
-    """Say which limits a case breaks, a line each; empty where it breaks none."""
-    return "\n".join(f"contract: {sentence(each)}" for each in clauses if each.standing == Standing.BROKEN)
 
 
 def next_steps(clauses: Iterable[Clause]) -> list[str]:

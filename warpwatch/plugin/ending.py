@@ -20,6 +20,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases, weights_of
 from warpwatch.compare import compile_cost
 from warpwatch.compare.comparison import COMPARED, Comparison
+from warpwatch.compare.contracts import broken
 from warpwatch.compare.energy import lines as energy_lines
 from warpwatch.compare.reference import RECORD
 from warpwatch.devices.compile.background import on_all_cores
@@ -27,7 +28,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.explain.explanation import BESIDES, CaseCode, explain, other_code, own_code
 from warpwatch.plugin import judge
 from warpwatch.plugin.asked import Asked, Run
-from warpwatch.plugin.contracts import BROKEN, broken
+from warpwatch.plugin.contracts import BROKEN
 from warpwatch.plugin.options import named_options, spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import Benchmarks
 from warpwatch.report.ladder import add_shares
@@ -97,7 +98,7 @@ class Ending:
             if each.verdict == Verdict.SLOWER:
                 slower[name] = line(each)
         for name, clauses in self._run.comparison.contracts.items():
-            if text := broken(clauses):
+            if text := "\n".join(broken(clauses)):
                 properties.setdefault(name, {})[BROKEN] = text
                 slower[name] = "\n".join(filter(None, (slower.get(name), text)))
         return slower, properties
