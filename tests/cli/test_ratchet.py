@@ -144,6 +144,8 @@ def test_an_unknown_limit_or_no_baseline_is_refused(tmp_path: Path) -> None:
         ({"format": 2}, "has format 2, and this version of Warpwatch reads 1"),
         ({"cases": {NAIVE: {"regs": 3}}}, f"{NAIVE} has 'regs', which is not a limit; did you mean registers?"),
         ({"cases": {NAIVE: {"seconds": 20}}}, f"{NAIVE} has seconds = 20: give a time of a launch in seconds"),
+        ({"case": {}}, "has 'case', which a file of limits does not; did you mean cases?"),
+        ({"capability": ""}, "has capability '': give that of its GPU, such as 9.0"),
         ({"cases": {NAIVE: 3}}, r"is not a file of limits, as `warpwatch ratchet` writes it \(Expected `object`"),
     ],
 )
