@@ -264,10 +264,12 @@ class Ending:
         timed, left_out = self._observed("data")
         lines = list[str]()
         if timed:
-            effects = [facts.get("data", {}).values() for _, facts in Benchmarks(self._config).facts]
-            differ = sum(any(DataEffect(**effect).differs for effect in each) for each in effects)
-            kinds = ", ".join(KINDS)
-            lines.append(f"other data ({kinds}): {differ} of {timed} kernels differ in time by more than {LEAST:.0%}")
+            facts = (facts.get("data", {}) for _, facts in Benchmarks(self._config).facts)
+            effects = [[DataEffect(**effect) for effect in each.values()] for each in facts]
+            differ = sum(any(effect.differs for effect in each) for each in effects)
+            unsure = len(effects) - differ - sum(all(effect.is_same for effect in each) for each in effects)
+            said = f"{differ} of {timed} kernels differ in time by more than {LEAST:.0%}"
+            lines.append(f"other data ({', '.join(KINDS)}): {said}{f', {unsure} are unsure' if unsure else ''}")
         if timed and left_out:
             lines.append(f"other data: {left_out.total()} kernels were not timed on them: {_reasons(left_out)}")
         return lines

@@ -104,8 +104,8 @@ class Measure:
                 measured.finish(stats.median)
             measured.check(stats.median if stats else None)
             measured.record_bits()
-        measured.observe(self.budget.observers)
         if stats:
+            measured.observe(self.budget.observers)
             self.comparison.add(measured, stats.data)
         if self.contracts:
             self.contracts.add(self.kernel, self.case, measured, stats.data if stats else ())
