@@ -127,7 +127,7 @@ def test_without_its_reference_a_share_is_not_checked(bench: Bench) -> None:
     file = bench.folder / "run.json"
     done = bench.bench(f"--json={file}", "-k", f"matmul and {NAIVE[7:]}", few=False)
     assert done.returncode == 0
-    said = f"1 limits not checked: its reference {CUBLAS} was not measured in this run"
+    said = f"1 limit not checked: its reference {CUBLAS} was not measured in this run"
     assert said in done.stdout
 
 
