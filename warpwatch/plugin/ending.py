@@ -195,7 +195,8 @@ class Ending:
     def _totals(self) -> dict[str, Total]:
         """Return the totals of the builds whose family gives weights, by id."""
         builds = dict.fromkeys(case.build for case in self._run.cases.values() if case.family.weights)
-        totals = {build.id: total(weights_of(build), self._run.comparison.decisions) for build in builds}
+        decisions, weights = self._run.comparison.decisions, {build: weights_of(build) for build in builds}
+        totals = {b.id: total(own, decisions, len(b.family.weights) - len(own)) for b, own in weights.items()}
         return {name: each for name, each in totals.items() if each}
 
     def remarks(self) -> list[str]:
