@@ -55,11 +55,6 @@ def total(weights: Mapping[str, float], decisions: Mapping[str, Decision], untim
     def of_runs(field: str) -> float:
         return math.exp(math.fsum(weights[name] / runs * math.log(getattr(known[name], field)) for name in known))
 
-    unsure = sum(each.verdict == Verdict.UNSURE for each in known.values())
-    reasons = [f"{unsure} of {len(known)} shapes are unsure"] * bool(unsure)
-    reasons += [f"without {untimed} of {len(weights) + untimed} shapes with weights, on which it is not timed"] * bool(
-        untimed
-    )
     ratio = of_time("ratio")
     return Total(
         before=before,
@@ -71,8 +66,15 @@ def total(weights: Mapping[str, float], decisions: Mapping[str, Decision], untim
         mean_low=of_runs("low"),
         mean_high=of_runs("high"),
         shares=shares,
-        reason="; ".join(reasons),
+        reason=_reason(sum(each.verdict == Verdict.UNSURE for each in known.values()), len(known), untimed),
     )
+
+
+def _reason(unsure: int, known: int, untimed: int) -> str:
+    """Say what a total lacks."""
+    parts = [f"{unsure} of {known} shapes are unsure"] * bool(unsure)
+    parts += [f"without {untimed} of {known + untimed} shapes with weights, on which it is not timed"] * bool(untimed)
+    return "; ".join(parts)
 
 
 def _has_figures(decision: Decision) -> bool:
