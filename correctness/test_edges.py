@@ -23,3 +23,17 @@ def test_unaligned(check: Check, case: Case) -> None:
 def test_filter_larger_than_constant_memory(check: Check) -> None:
     """Check equality to the bit where constant memory holds only a part of the filter."""
     check(exact=True)
+
+
+@pytest.mark.slow
+@pytest.mark.cases(shapes=[(4_400_001,)], where=lambda case: case.build.id == "reduce-vectorised-512-float32")
+def test_share_of_several_rounds(check: Check) -> None:
+    """Check a sum of which each of all resident blocks has more than it loads at a time, to the bit."""
+    check(exact=True)
+
+
+@pytest.mark.slow
+@pytest.mark.cases(shapes=[(17_400_001, 256)], where=lambda case: case.build.id == "histogram-columns-1024-uint8")
+def test_share_of_several_rounds_of_bytes(check: Check) -> None:
+    """Check a histogram of which each of all resident blocks has more than it loads at a time."""
+    check(exact=True)

@@ -71,7 +71,7 @@ HISTOGRAM = ww.Family(
         ),
         kernel(
             "shared",
-            "a histogram a block in shared memory, loads of 4 bytes",
+            "a histogram a block in shared memory, loads of one byte",
             configurations=((512,),),
             grid=GRID,
             benchmarks=SHAPES[:4],

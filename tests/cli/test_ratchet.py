@@ -134,8 +134,17 @@ def test_runs_that_limit_nothing_are_refused(
 def test_an_unknown_limit_or_no_baseline_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadArgument, match=r"--limits regs: it takes registers, local_bytes, seconds, reference"):
         ratcheted(tmp_path, limits=["regs"])
+    with pytest.raises(BadArgument, match=r"--limits names none: it takes registers, local_bytes"):
+        ratcheted(tmp_path, limits=[])
     with pytest.raises(BadArgument, match="has no baseline: `python -m warpwatch baseline record` makes one"):
         ratcheted(tmp_path)
+
+
+def test_keywords_that_match_no_case_write_nothing(tmp_path: Path) -> None:
+    save(tmp_path)
+    with pytest.raises(BadArgument, match="-k 'nave' matches no timed kernel: `warpwatch list` shows the ids"):
+        ratchet.run(project_in(tmp_path), runs=(), keywords="nave", limits=RATCHETED, dry_run=False)
+    assert not path_of("a-gpu", tmp_path).exists()
 
 
 @pytest.mark.parametrize(
@@ -144,6 +153,8 @@ def test_an_unknown_limit_or_no_baseline_is_refused(tmp_path: Path) -> None:
         ({"format": 2}, "has format 2, and this version of Warpwatch reads 1"),
         ({"cases": {NAIVE: {"regs": 3}}}, f"{NAIVE} has 'regs', which is not a limit; did you mean registers?"),
         ({"cases": {NAIVE: {"seconds": 20}}}, f"{NAIVE} has seconds = 20: give a time of a launch in seconds"),
+        ({"case": {}}, "has 'case', which a file of limits does not; did you mean cases?"),
+        ({"capability": ""}, "has capability '': give that of its GPU, such as 9.0"),
         ({"cases": {NAIVE: 3}}, r"is not a file of limits, as `warpwatch ratchet` writes it \(Expected `object`"),
     ],
 )

@@ -34,12 +34,17 @@ needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt i
         ({"benchmark_histogram": ["x"]}, "needs pygal and pygaljs"),
         ({"--warpwatch-fail-on": ["unsure"]}, "compares nothing by itself: give --benchmark-compare, --warpwatch-agai"),
         ({"--warpwatch-baseline": "here"}, "--warpwatch-baseline compares nothing by itself: give --benchmark-compare"),
+        (
+            {"benchmark_disable": True, "--warpwatch-data": True},
+            "-data measures what is timed, and --benchmark-d",
+        ),
         ({}, ""),
     ],
     ids=str,
 )
 def test_it_is_refused_in_a_sentence(options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"benchmark_compare_fail": [], "benchmark_group_by": "group", "benchmark_histogram": []} | options
+    given = {"benchmark_disable": False, "benchmark_enable": False} | given
     config = SimpleNamespace(option=SimpleNamespace(**given), stash=pytest.Stash())
     config.getoption = lambda name, default=None: given.get(name, default)
     run: Any = SimpleNamespace(config=config, asked=SimpleNamespace(compare="", option=""))

@@ -13,7 +13,9 @@ import pytest
 
 from tests.checkout import Bench, lent_checkout
 from tests.cli.test_diff import needs_tools
+from tests.fake_gpu import INFO
 from tests.stranger import TABLE, run_pytest
+from warpwatch.runs import contracts as files
 
 CUBLAS = "matmul-cublas-vendor-128x128x128-float32"
 NAIVE = "matmul-naive-16x16-128x128x128-float32"
@@ -125,7 +127,7 @@ def test_without_its_reference_a_share_is_not_checked(bench: Bench) -> None:
     file = bench.folder / "run.json"
     done = bench.bench(f"--json={file}", "-k", f"matmul and {NAIVE[7:]}", few=False)
     assert done.returncode == 0
-    said = f"1 limits not checked: its reference {CUBLAS} was not measured in this run"
+    said = f"1 limit not checked: its reference {CUBLAS} was not measured in this run"
     assert said in done.stdout
 
 
@@ -137,6 +139,29 @@ def test_a_time_that_may_not_be_the_kernels_is_unsure(bench: Bench, doubt: dict[
     (clause,) = cases[NAIVE]["contract"]
     assert (status, clause["standing"], clause["processes"]) == (0, "unsure", 1)
     assert "clock throttled: power cap" in printed or "another process was at work" in printed
+
+
+def commit_limits(bench: Bench, capability: str, case: str, **limits: float) -> None:
+    """Write the file of the fake GPU's limits, of one case."""
+    path = files.path_of(INFO.slug, bench.folder / "bench" / "baselines")
+    files.write(files.Limits(capability=capability, cases={case: limits}), path)
+
+
+def test_limits_of_a_case_that_nobody_declares_are_said_not_to_be_checked(bench: Bench) -> None:
+    gone = NAIVE.replace("naive", "nave")
+    commit_limits(bench, "9.0", gone, registers=32, threshold=0.1, seconds=1e-3)
+    status, printed, _ = run(bench)
+    assert status == 0, printed
+    assert "contracts: 2 not checked\n" in printed
+    assert f"2 limits not checked: no declaration has their case, such as {gone}\n" in printed
+
+
+@pytest.mark.slow
+def test_limits_of_another_capability_end_the_run(bench: Bench) -> None:
+    commit_limits(bench, "8.0", NAIVE, registers=1)
+    done = bench.bench(*FEW, few=False)
+    said = "has capability 8.0, and Fake GPU 1 9.0: nothing would be checked"
+    assert (done.returncode, said in done.stdout + done.stderr) == (4, True), done.stdout + done.stderr
 
 
 @pytest.mark.slow

@@ -81,6 +81,12 @@ def test_a_shape_without_figures_leaves_the_total_unknown() -> None:
     assert total({}, {SMALL: known}) is None
 
 
+def test_a_total_says_how_many_weighted_shapes_its_build_is_not_timed_on() -> None:
+    each = total({SMALL: 1.0}, {SMALL: decision(2e-6, 1.5, verdict=Verdict.UNSURE)}, 2)
+    assert each is not None
+    assert each.reason == "1 of 1 shapes are unsure; without 2 of 3 shapes with weights, on which it is not timed"
+
+
 def test_lines_have_the_slowest_first_and_say_what_is_unsure() -> None:
     slow = total(WEIGHTS, {SMALL: decision(2e-6, 1.5, verdict=Verdict.UNSURE), LARGE: decision(42e-6, 0.9, 0.02)})
     fast = total({SMALL: 1.0}, {SMALL: decision(2e-6, 0.5)})

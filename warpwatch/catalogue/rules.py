@@ -196,7 +196,8 @@ def _weights(family: Family) -> Checks:
     for shape, weight in weights.items():
         yield shape in timed, f"has {shape!r}, which `benchmarks` does not: give weights of timed shapes"
         is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        yield is_number and 0 < weight <= LARGEST_WEIGHT, f"of {shape!r} is {weight!r}: give a number above 0"
+        cure = f"give a number above 0, and at most {LARGEST_WEIGHT:.0e}"
+        yield is_number and 0 < weight <= LARGEST_WEIGHT, f"of {shape!r} is {weight!r}: {cure}"
 
 
 def _arrays(family: Family) -> Checks:

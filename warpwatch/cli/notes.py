@@ -18,7 +18,7 @@ from warpwatch.cli.comment import read
 from warpwatch.report.pull_request.code_host import Comment, Refused
 from warpwatch.report.pull_request.comment import About, comment, marker
 from warpwatch.report.pull_request.gitlab import ENDED, GitLab, Job, MergeRequest, Pipeline
-from warpwatch.report.pull_request.result import NAME, Result
+from warpwatch.report.pull_request.result import NAME, Result, one_line
 
 JOBS, RESULTS = "kernels", "warpwatch-results"
 
@@ -100,12 +100,16 @@ class _Notes:
 
     def _results(self, pipeline: Pipeline, jobs: Sequence[Job]) -> tuple[list[Result], list[str]]:
         """Fetch the results of jobs and read them, or say why that is not possible. Raises Refused."""
+        missing = []
         with tempfile.TemporaryDirectory() as folder:
             for job in jobs:
                 if content := self.host.artifact(pipeline, job, self.path):
                     (place := Path(folder, str(job.id))).mkdir()
                     (place / NAME).write_bytes(content)
-            return read(Path(folder))
+                elif job.status == "success":
+                    missing.append(one_line(f"{job.name} left no {self.path}, or it is no longer kept"))
+            known, unreadable = read(Path(folder))
+        return known, [*unreadable, *missing] if known else unreadable
 
 
 def main() -> int:

@@ -31,8 +31,10 @@ def run(project: Project, *, runs: Sequence[Path], keywords: str, limits: Sequen
 
     Raises BadArgument, BadCase, BadRun or OSError.
     """
-    if other := [name for name in limits if name not in RATCHETED]:
-        raise BadArgument(f"--limits {other[0]}: it takes {', '.join(RATCHETED)}, with commas between them")
+    other = [name for name in limits if name not in RATCHETED]
+    if other or not limits:
+        wrong = other[0] if other else "names none"
+        raise BadArgument(f"--limits {wrong}: it takes {', '.join(RATCHETED)}, with commas between them")
     matches = selector(keywords)
     files = chosen_files(runs) if runs else [f for gpu in sorted(project.baselines.glob("*")) for f in run_files(gpu)]
     if not files:
@@ -46,6 +48,8 @@ def run(project: Project, *, runs: Sequence[Path], keywords: str, limits: Sequen
     for slug, own in by_slug.items():
         _require_several(slug, own)
     cases = [case for case in timed_cases(project.families) if not case.variant.on_host and matches(case.id)]
+    if not cases:
+        raise BadArgument(f"-k {keywords!r} matches no timed kernel: `warpwatch list` shows the ids")
     for slug, own in by_slug.items():
         path = path_of(slug, project.baselines)
         old = read(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -146,6 +146,11 @@ def sentence(clause: Clause) -> str:
         text += f" (95 %: {number.format(factor * clause.low)} to {number.format(factor * clause.high)})"
     more = (f"{text}, {bound}{_too_much(clause)}", clause.reason, clause.since)
     return "; ".join(filter(None, more))
+
+
+def broken(clauses: Iterable[Clause]) -> list[str]:
+    """Return a sentence on each limit that a case breaks."""
+    return [f"contract: {sentence(each)}" for each in clauses if each.standing == Standing.BROKEN]
 
 
 def _too_much(clause: Clause) -> str:

@@ -201,6 +201,9 @@ class Run:
             folder = next(folder for folder in Path(prefix).absolute().parents if folder.exists())
             if not (folder.is_dir() and os.access(folder, os.W_OK)):
                 yield f"--benchmark-histogram={prefix}: {folder} is not a folder that can be written"
+        for name in observers.BY_OPTION:
+            if value_of(config, name) and options.benchmark_disable and not options.benchmark_enable:
+                yield f"{word(name)} measures what is timed, and --benchmark-disable times nothing: leave one out"
         named = dict.fromkeys(("baseline", "require-baseline", "no-confirm"), self.asked.compare)
         named |= {"fail-on": self.asked.option}
         for name, comparison in named.items():

@@ -8,11 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.contracts import RATES, RESOURCES, Contract
+from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.launches import Capability, read_capability
+from warpwatch.catalogue.names import BadCase
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.contracts import RunRates, of_code, sentence, with_history
+from warpwatch.compare.contracts import RunRates, of_code, unknown, with_history
 from warpwatch.compare.with_baseline import sample_again
 from warpwatch.devices.compile.background import Compilation, Job
 from warpwatch.devices.compile.compiler import ARCH, CompileError, Image, Target
@@ -60,8 +63,19 @@ class Contracts:
             read = [files.read(path) for path in paths if path.exists()]
         except BadRun as error:
             raise pytest.UsageError(str(error)) from None
-        known = ((read_capability(f"sm_{limits.capability.replace('.', '')}"), limits) for limits in read)
-        return [(capability, limits) for capability, limits in known if capability]
+        known = [(each.of_gpu, each) for each in read if each.of_gpu]
+        if is_gpu and (other := next((each for own, each in known if own != self._device.capability), None)):
+            why = f"has capability {other.capability}, and {self._device.name} {self._device.capability}"
+            raise pytest.UsageError(f"{paths[0]}: {why}: nothing would be checked")
+        return known
+
+    @functools.cached_property
+    def _gone(self) -> Sequence[str]:
+        """Ids of cases that files limit and no declaration has, such as those of a variant with a new name."""
+        families = self._config.stash[PROJECT].families
+        named = {name for _, limits in self._files for name in limits.cases}
+        others = named - {case.id for case in timed_cases(families)} if named else ()
+        return [name for name in sorted(others) if not _is_case(families, name)]
 
     def _of(self, case: Case, capability: Capability) -> Contract:
         of_files = (Contract(**limits.of(case.id)) for own, limits in self._files if own == capability)
@@ -130,8 +144,8 @@ class Contracts:
     def select(self, cases: Iterable[Case]) -> None:
         """See whether any of these cases has a contract."""
         known = isinstance(open_device(self._config), DeviceInfo)
-        self.active = known and any(
-            self._of(case, each) != Contract() for case in cases for each in self._capabilities()
+        self.active = known and bool(
+            self._gone or any(self._of(case, each) != Contract() for case in cases for each in self._capabilities())
         )
 
     def add(self, kernel: Kernel, case: Case, measured: Measured | None = None, samples: Sequence[float] = ()) -> None:
@@ -174,6 +188,10 @@ class Contracts:
             of_rates = [self._since(each, cases[name]) for each in judged.get(name, ())]
             own = (*self.of_code(self._kernels[name], compilation, cases[name]), *of_rates)
             clauses |= {name: own} if own else {}
+        for name in self._gone:
+            files_say = functools.reduce(Contract.tighter, (Contract(**each.of(name)) for _, each in self._files))
+            limits = files_say.limits((*RESOURCES, *RATES))
+            clauses[name] = tuple(unknown(limits, f"no declaration has their case, such as {self._gone[0]}"))
         return clauses
 
     def _since(self, clause: Clause, case: Case) -> Clause:
@@ -210,9 +228,11 @@ class Contracts:
         return clauses
 
 
-def broken(clauses: Iterable[Clause]) -> str:
-    """Say which limits a case breaks, a line each; empty where it breaks none."""
-    return "\n".join(f"contract: {sentence(each)}" for each in clauses if each.standing == Standing.BROKEN)
+def _is_case(families: Sequence[Family], name: str) -> bool:
+    try:
+        return bool(find_case(families, name))
+    except BadCase:
+        return False
 
 
 def next_steps(clauses: Iterable[Clause]) -> list[str]:

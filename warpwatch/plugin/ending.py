@@ -20,6 +20,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases, weights_of
 from warpwatch.compare import compile_cost
 from warpwatch.compare.comparison import COMPARED, Comparison
+from warpwatch.compare.contracts import broken
 from warpwatch.compare.energy import lines as energy_lines
 from warpwatch.compare.reference import RECORD
 from warpwatch.devices.compile.background import on_all_cores
@@ -27,7 +28,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.explain.explanation import BESIDES, CaseCode, explain, other_code, own_code
 from warpwatch.plugin import judge
 from warpwatch.plugin.asked import Asked, Run
-from warpwatch.plugin.contracts import BROKEN, broken
+from warpwatch.plugin.contracts import BROKEN
 from warpwatch.plugin.options import named_options, spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import Benchmarks
 from warpwatch.report.ladder import add_shares
@@ -97,7 +98,7 @@ class Ending:
             if each.verdict == Verdict.SLOWER:
                 slower[name] = line(each)
         for name, clauses in self._run.comparison.contracts.items():
-            if text := broken(clauses):
+            if text := "\n".join(broken(clauses)):
                 properties.setdefault(name, {})[BROKEN] = text
                 slower[name] = "\n".join(filter(None, (slower.get(name), text)))
         return slower, properties
@@ -194,7 +195,8 @@ class Ending:
     def _totals(self) -> dict[str, Total]:
         """Return the totals of the builds whose family gives weights, by id."""
         builds = dict.fromkeys(case.build for case in self._run.cases.values() if case.family.weights)
-        totals = {build.id: total(weights_of(build), self._run.comparison.decisions) for build in builds}
+        decisions, weights = self._run.comparison.decisions, {build: weights_of(build) for build in builds}
+        totals = {b.id: total(own, decisions, len(b.family.weights) - len(own)) for b, own in weights.items()}
         return {name: each for name, each in totals.items() if each}
 
     def remarks(self) -> list[str]:
@@ -263,10 +265,12 @@ class Ending:
         timed, left_out = self._observed("data")
         lines = list[str]()
         if timed:
-            effects = [facts.get("data", {}).values() for _, facts in Benchmarks(self._config).facts]
-            differ = sum(any(DataEffect(**effect).differs for effect in each) for each in effects)
-            kinds = ", ".join(KINDS)
-            lines.append(f"other data ({kinds}): {differ} of {timed} kernels differ in time by more than {LEAST:.0%}")
+            facts = (facts.get("data", {}) for _, facts in Benchmarks(self._config).facts)
+            effects = [[DataEffect(**effect) for effect in each.values()] for each in facts]
+            differ = sum(any(effect.differs for effect in each) for each in effects)
+            unsure = len(effects) - differ - sum(all(effect.is_same for effect in each) for each in effects)
+            said = f"{differ} of {timed} kernels differ in time by more than {LEAST:.0%}"
+            lines.append(f"other data ({', '.join(KINDS)}): {said}{f', {unsure} are unsure' if unsure else ''}")
         if timed and left_out:
             lines.append(f"other data: {left_out.total()} kernels were not timed on them: {_reasons(left_out)}")
         return lines

@@ -28,7 +28,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import Problem
 from warpwatch.catalogue.variants import Variant
 from warpwatch.compare.comparison import Comparison
-from warpwatch.compare.contracts import sentence
+from warpwatch.compare.contracts import broken, sentence
 from warpwatch.devices import host_memory, opening
 from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
@@ -45,7 +45,7 @@ from warpwatch.plugin import judge
 from warpwatch.plugin.asked import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
-from warpwatch.plugin.contracts import Contracts, broken, next_steps
+from warpwatch.plugin.contracts import Contracts, next_steps
 from warpwatch.plugin.device import PROJECT, WORKER, open_device
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import BenchmarkFixture, timed_rounds
@@ -105,8 +105,8 @@ class Measure:
                 measured.finish(stats.median)
             measured.check(stats.median if stats else None)
             measured.record_bits()
-        measured.observe(self.budget.observers)
         if stats:
+            measured.observe(self.budget.observers)
             self.comparison.add(measured, stats.data)
         if self.contracts:
             self.contracts.add(self.kernel, self.case, measured, stats.data if stats else ())
@@ -251,8 +251,8 @@ class Check:
         clauses = self.clauses(case)
         unknown = [each for each in clauses if each.standing == Standing.UNKNOWN]
         self.properties.extend((REMARK, f"{case.id}: contract: {sentence(each)}") for each in unknown)
-        if text := broken(clauses):
-            raise BrokenContract("\n".join([f"{case.id}: {text}", *next_steps(clauses)]))
+        if said := broken(clauses):
+            raise BrokenContract("\n".join([f"{case.id}: {said[0]}", *said[1:], *next_steps(clauses)]))
 
     def _require_same_bits(self, case: Case, again: str, *, known: bool) -> None:
         """Ask a case for the same bits again, where the declaration requires them or --deterministic asks for them.

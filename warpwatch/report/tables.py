@@ -72,7 +72,10 @@ def contract_lines(contracts: Mapping[str, Sequence[Clause]], most: int | None) 
         lines += [f"{name}: {standing}: {clause_sentence(clause)}" for name, clause in own[:most]]
         lines += [f"... and {len(own) - most} more {standing}{MORE}"] if most is not None and own[most:] else []
     reasons = Counter(clause.reason for _, clause in every if clause.standing == Standing.UNKNOWN)
-    return [*lines, *(f"{count} limits not checked: {reason}" for reason, count in reasons.most_common())]
+    return [
+        *lines,
+        *(f"{count} limit{'s' * (count != 1)} not checked: {reason}" for reason, count in reasons.most_common()),
+    ]
 
 
 def total_lines(totals: Mapping[str, Total], most: int | None = None) -> list[str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from warpwatch.catalogue.contracts import NAMES, faults
+from warpwatch.catalogue.launches import Capability, read_capability
+from warpwatch.catalogue.names import suggestion
 from warpwatch.runs.files import write_whole
 from warpwatch.runs.record import BadRun, read_document
 
@@ -30,6 +32,11 @@ class Limits:
     uuids: tuple[str, ...] = ()
     cases: Mapping[str, dict[str, int | float]] = field(default_factory=dict)
 
+    @property
+    def of_gpu(self) -> Capability | None:
+        """The compute capability; None where it is none."""
+        return read_capability(f"sm_{self.capability.replace('.', '')}")
+
     def of(self, case: str) -> Mapping[str, float]:
         """Return the limits of a case; none of one that the file does not have."""
         return self.cases.get(case, {})
@@ -44,14 +51,20 @@ def read(path: Path) -> Limits:
     """Read a file of limits; there are none without a file. Raises BadRun where its contents are invalid."""
     if not path.exists():
         return Limits()
+    document = read_document(path)
     try:
-        limits = msgspec.convert(read_document(path), Limits)
+        limits = msgspec.convert(document, Limits)
     except msgspec.ValidationError as error:
         raise BadRun(f"{path}: is not a file of limits, as `warpwatch ratchet` writes it ({error})") from None
+    known = [each.name for each in fields(Limits)]
+    if other := next((name for name in document if name not in known), ""):
+        raise BadRun(f"{path}: has {other!r}, which a file of limits does not; {suggestion(other, known)}")
     if limits.format != FORMAT:
         raise BadRun(
             f"{path}: has format {limits.format}, and this version of Warpwatch reads {FORMAT}: use a later one"
         )
+    if limits.cases and not limits.of_gpu:
+        raise BadRun(f"{path}: has capability {limits.capability!r}: give that of its GPU, such as 9.0")
     for case, own in limits.cases.items():
         if wrong := next((sentence for holds, sentence in faults(own, NAMES) if not holds), ""):
             raise BadRun(f"{path}: {case} {wrong}")

@@ -31,6 +31,11 @@ class DataEffect:
         """True where the whole interval lies further than LEAST from equal times."""
         return self.low > 1 + LEAST or self.high < 1 - LEAST
 
+    @property
+    def is_same(self) -> bool:
+        """True where the whole interval lies within LEAST of equal times."""
+        return self.low >= 1 - LEAST and self.high <= 1 + LEAST
+
 
 def remark(effects: Mapping[str, DataEffect]) -> str:
     """Say which data change the time of a case; empty where none do."""

@@ -31,8 +31,10 @@ class Total:
     reason: str = ""
 
 
-def total(weights: Mapping[str, float], decisions: Mapping[str, Decision]) -> Total | None:
+def total(weights: Mapping[str, float], decisions: Mapping[str, Decision], untimed: int = 0) -> Total | None:
     """Add up the cases that have weights; None where none of them was measured.
+
+    ``untimed``: how many more shapes have weights, on which the build is not timed.
 
     The errors of cases are not taken for independent: a process, a clock or a day moves many of them together. So each
     limit of the interval is the sum, or the mean, of the cases' own limits. Where errors are normal, it covers 95 % at
@@ -53,7 +55,6 @@ def total(weights: Mapping[str, float], decisions: Mapping[str, Decision]) -> To
     def of_runs(field: str) -> float:
         return math.exp(math.fsum(weights[name] / runs * math.log(getattr(known[name], field)) for name in known))
 
-    unsure = sum(each.verdict == Verdict.UNSURE for each in known.values())
     ratio = of_time("ratio")
     return Total(
         before=before,
@@ -65,8 +66,15 @@ def total(weights: Mapping[str, float], decisions: Mapping[str, Decision]) -> To
         mean_low=of_runs("low"),
         mean_high=of_runs("high"),
         shares=shares,
-        reason=f"{unsure} of {len(known)} shapes are unsure" if unsure else "",
+        reason=_reason(sum(each.verdict == Verdict.UNSURE for each in known.values()), len(known), untimed),
     )
+
+
+def _reason(unsure: int, known: int, untimed: int) -> str:
+    """Say what a total lacks."""
+    parts = [f"{unsure} of {known} shapes are unsure"] * bool(unsure)
+    parts += [f"without {untimed} of {known + untimed} shapes with weights, on which it is not timed"] * bool(untimed)
+    return "; ".join(parts)
 
 
 def _has_figures(decision: Decision) -> bool:

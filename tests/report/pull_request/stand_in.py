@@ -126,7 +126,7 @@ class GitLabStandIn(Asked):
                 (said,) = (each for each in self.notes[int(number)] if each["id"] == int(rest))
                 status, said["body"] = 200, content["body"].rstrip()
             case "GET", _, "pipelines", "jobs" if (int(project), int(number)) in self.jobs:
-                status, said = 200, self.jobs[int(project), int(number)]
+                status, said = 200, page_of(self.jobs[int(project), int(number)], query)
             case "GET", _, "jobs", "artifacts" if self.moved:
                 status, said = 302, f"{self.moved}/{number}"
             case "GET", _, "jobs", "artifacts" if (int(number), rest) in self.artifacts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from tests.cli.code_changes import change, difference, kernel, write
 from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.report.pull_request.comment import About, headline
 from warpwatch.report.pull_request.gather import Gathered, count_tests, findings
-from warpwatch.report.pull_request.result import Kind
-from warpwatch.runs.faults import FAILED, WRONG, Fault, Place, reported
+from warpwatch.report.pull_request.result import Kind, Result
+from warpwatch.runs.faults import CONTRACT, FAILED, WRONG, Fault, Place, reported
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord
+from warpwatch.verdict.contracts import Clause, Standing
 from warpwatch.verdict.rule import Decision, Verdict
 
 TILED = "matmul-tiled-16x16-128x128x128-float32"
@@ -66,6 +69,27 @@ def test_every_kernel_has_one_line_however_many_tests_fail() -> None:
     ]
     assert found[0].file == "kernels/matmul/tiled.cu"
     assert "__global__" in (ROOT / found[0].file).read_text().splitlines()[found[0].line - 1]
+
+
+def test_a_kernel_beyond_a_limit_is_not_called_wrong() -> None:
+    said = "contract: 40 registers a thread, at most 32 (8 too many)"
+    limited = [a_test(case, Outcome.FAILED, Fault(kind=CONTRACT, place=Place(message=said))) for case in (TILED, NAIVE)]
+    found = list(findings([record_of([*limited, wrong(NAIVE, "no memory")])], ROOT))
+    assert [(each.kind, each.name) for each in found] == [
+        (Kind.BROKEN, TILED), (Kind.BROKEN, NAIVE), (Kind.WRONG, NAIVE)
+    ]  # fmt: skip
+    assert found[0].said == said
+    assert headline([Result(findings=tuple(found), failed=True)], About(marker="")) == (
+        "Kernels: 1 kernel wrong, 2 kernels beyond a limit"
+    )
+
+
+def test_a_slower_case_beyond_a_limit_has_both_in_its_line() -> None:
+    clause = Clause(name="registers", limit=32, figure=40, standing=Standing.BROKEN)
+    kept = Clause(name="local_bytes", limit=0, figure=0, standing=Standing.KEPT)
+    record = replace(record_of([a_test(TILED)], **{TILED: slower(3.0)}), contracts={TILED: (clause, kept)})
+    (found,) = findings([record], ROOT)
+    assert found.said.endswith("; contract: 40 registers a thread, at most 32 (8 too many)")
 
 
 def test_a_fault_stands_at_its_line_once_and_its_test_is_not_wrong_besides() -> None:

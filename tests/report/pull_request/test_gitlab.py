@@ -129,6 +129,25 @@ def test_a_note_never_is_good_news_for_want_of_results(there: GitLabStandIn, tol
     assert "is no result of `warpwatch ci`".replace("`", "'") in there.bodies(6)[0]
 
 
+def test_jobs_on_a_later_page_count(there: GitLabStandIn, told: Told) -> None:
+    there.open(3, SHA)
+    for number in range(100):
+        there.ended(100 + number, name=f"lint {number}")
+    there.ended(200, status="failed", result=msgspec.json.encode(Result(findings=(WRONG,), failed=True)))
+    assert told() == "!3: written\n"
+    assert there.bodies(3)[0].startswith(f"{MARKER}\n### Kernels: 1 kernel wrong\n")
+
+
+def test_a_job_without_its_result_is_named_beside_the_others(there: GitLabStandIn, told: Told) -> None:
+    there.open(3, SHA)
+    there.ended(100, result=RIGHT)
+    there.ended(101, name="kernels-gpu")
+    assert told() == "!3: written\n"
+    (body,) = there.bodies(3)
+    assert "### Kernels: a job failed before all was checked" in body
+    assert "- `kernels-gpu left no warpwatch-results/warpwatch-result.json, or it is no longer kept`" in body
+
+
 def test_a_forks_pipeline_is_read_where_it_ran(there: GitLabStandIn, told: Told) -> None:
     there.open(3, SHA, project=8)
     there.open(4, SHA, project=9, pipeline=51)

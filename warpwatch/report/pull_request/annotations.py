@@ -14,6 +14,7 @@ SEVERITIES: Mapping[Kind, str] = {
     Kind.NOT_COMPILED: "blocker",
     Kind.FAULT: "critical",
     Kind.WRONG: "critical",
+    Kind.BROKEN: "major",
     Kind.SLOWER: "major",
     Kind.WORSE_CODE: "minor",
 }

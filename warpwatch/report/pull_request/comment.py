@@ -27,6 +27,7 @@ NOUNS: Mapping[Kind, tuple[str, str, str]] = {
     Kind.NOT_COMPILED: ("place", "places", " where a compiler stops"),
     Kind.FAULT: ("fault", "faults", ""),
     Kind.WRONG: ("kernel", "kernels", " wrong"),
+    Kind.BROKEN: ("kernel", "kernels", " beyond a limit"),
     Kind.SLOWER: ("case", "cases", " slower"),
 }
 

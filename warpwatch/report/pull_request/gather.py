@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from warpwatch.compare.code_difference import BuildChange, State
+from warpwatch.compare.contracts import broken
 from warpwatch.report.document import Document
 from warpwatch.report.pull_request.result import (
     MOST,
@@ -26,7 +27,7 @@ from warpwatch.report.pull_request.result import (
 )
 from warpwatch.report.tables import sentence as sentence_of
 from warpwatch.report.tables import total_lines
-from warpwatch.runs.faults import COMPILE_ERROR, Place, merged, sentence
+from warpwatch.runs.faults import COMPILE_ERROR, CONTRACT, Place, merged, sentence
 from warpwatch.runs.record import Outcome, RunRecord, TestRecord
 from warpwatch.verdict.rule import Verdict
 
@@ -131,15 +132,16 @@ def findings(records: Sequence[RunRecord], root: Path) -> Iterator[Finding]:
     failed = [
         test for run in records for test in run.tests if test.outcome == Outcome.FAILED and not run.is_slower(test)
     ]
-    wrong: dict[str, list[TestRecord]] = {}
+    wrong: dict[tuple[Kind, str], list[TestRecord]] = {}
     for test in failed:
         if not any(fault.in_source for fault in test.faults):
-            wrong.setdefault(test.kernel or test.name, []).append(test)
-    for first, *others in wrong.values():
+            kind = Kind.BROKEN if all(fault.kind == CONTRACT for fault in test.faults) else Kind.WRONG
+            wrong.setdefault((kind, test.kernel or test.name), []).append(test)
+    for (kind, _), (first, *others) in wrong.items():
         more = f"; {len(others)} more tests of this kernel failed" if others else ""
         message = one_line(first.faults[0].place.message.removeprefix(f"{first.case} "))
         place = first.place if first.kernel else Place()
-        yield _finding(Kind.WRONG, first.case or first.name, f"{message}{more}", place, root)
+        yield _finding(kind, first.case or first.name, f"{message}{more}", place, root)
     located = ((fault, test.case or test.name) for test in failed for fault in test.faults if fault.in_source)
     for fault, tests in merged(located):
         kind = Kind.NOT_COMPILED if fault.kind == COMPILE_ERROR else Kind.FAULT
@@ -154,7 +156,8 @@ def _compared(run: RunRecord, root: Path) -> Iterator[Finding]:
     places = {test.case: test.place for test in run.tests}
     cases = [(name, each) for name, each in run.decisions.items() if each.verdict in LISTED]
     for name, decision in sorted(cases, key=lambda case: -1.0 if math.isnan(case[1].ratio) else -case[1].ratio):
-        figures, place = one_line(sentence_of(decision, verdict=False)), places.get(name, Place())
+        place, limits = places.get(name, Place()), broken(run.contracts.get(name, ()))
+        figures = one_line("; ".join([sentence_of(decision, verdict=False), *limits]))
         yield _finding(LISTED[decision.verdict], name, figures, place, root, decision.explanation)
 
 

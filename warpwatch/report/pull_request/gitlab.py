@@ -7,14 +7,14 @@ https://docs.gitlab.com/api/job_artifacts/
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar
 
 import msgspec
 
-from warpwatch.report.pull_request.code_host import PAGE, Comment, Host, Refused
+from warpwatch.report.pull_request.code_host import Comment, Host, Refused
 
 ENDED = ("success", "failed", "canceled", "skipped", "manual")  # statuses of a job that does not go on by itself
 
@@ -93,10 +93,9 @@ class GitLab(Host):
         for each in self.pages(f"{self.place}/merge_requests?state=opened&", MergeRequest):
             yield self.ask("GET", f"{self.place}/merge_requests/{each.iid}", MergeRequest)
 
-    def jobs(self, pipeline: Pipeline) -> Sequence[Job]:
-        """Return a pipeline's jobs, of those that were run again the last. Raises Refused."""
-        path = f"projects/{pipeline.project_id}/pipelines/{pipeline.id}/jobs?per_page={PAGE}"
-        return self.ask("GET", path, list[Job])
+    def jobs(self, pipeline: Pipeline) -> Iterator[Job]:
+        """Yield a pipeline's jobs, of those that were run again the last. Raises Refused."""
+        return self.pages(f"projects/{pipeline.project_id}/pipelines/{pipeline.id}/jobs?", Job)
 
     def artifact(self, pipeline: Pipeline, job: Job, path: str) -> bytes | None:
         """Return a file that a job left; None where it left none, or no longer has it. Raises Refused."""

@@ -39,13 +39,14 @@ class Kind(StrEnum):
     NOT_COMPILED = "not compiled"
     FAULT = "fault"
     WRONG = "wrong"
+    BROKEN = "broken contract"
     SLOWER = "slower"
     WORSE_CODE = "worse code"
     UNSURE = "unsure"
     FASTER = "faster"
 
 
-FAILURES = (Kind.NOT_COMPILED, Kind.FAULT, Kind.WRONG, Kind.SLOWER)  # kinds that make a job red
+FAILURES = (Kind.NOT_COMPILED, Kind.FAULT, Kind.WRONG, Kind.BROKEN, Kind.SLOWER)  # kinds that make a job red
 
 
 @dataclass(frozen=True, kw_only=True)
