@@ -161,27 +161,30 @@ class Device:
     def write(self, address: int, array: Array) -> None:
         # On this device's stream: a plain copy may still be under way when a kernel on another stream starts.
         with self._errors("copying to the device"):
-            if self._by_threads(array):
-                self._staging.write(address, array)
+            if staging := self._staging_of(array):
+                staging.write(address, array)
             else:
                 self._driver.memcpy_htod_async(address, array, self._stream)
 
+    def _staging_of(self, array: Array) -> Staging | None:
+        """Return what copies an array, where it is large; None for a plain copy."""
+        return self._staging if array.nbytes >= LARGE_BYTES and self.info.has_gpu_clock else None
+
     @functools.cached_property
-    def _staging(self) -> Staging:
-        return Staging(self._driver, self._stream)
+    def _staging(self) -> Staging | None:
+        with suppress(self._driver.Error):  # no page-locked memory is left
+            return Staging(self._driver, self._stream)
+        return None
 
     def read(self, address: int, array: Array) -> None:
-        if self._by_threads(array):
+        if staging := self._staging_of(array):
             self.finish()  # a kernel that never ends is found by this alone
             with self._errors("copying from the device"):
-                self._staging.read(address, array)
+                staging.read(address, array)
             return
         with self._errors("copying from the device"):
             self._driver.memcpy_dtoh_async(array, address, self._stream)
         self.finish()
-
-    def _by_threads(self, array: Array) -> bool:
-        return array.nbytes >= LARGE_BYTES and self.info.has_gpu_clock
 
     # Kernels
 
