@@ -66,7 +66,7 @@ class Entry:
 
 
 def _locked(file: IO[bytes]) -> bool:
-    """Lock a file, unless another one has locked it, and return whether it has not; so too where there are no locks."""
+    """Try to lock a file; false while another holder has it, true as well on a file system without locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
