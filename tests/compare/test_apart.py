@@ -20,7 +20,7 @@ from tests.project import ROOT
 from tests.stranger import TABLE, declare, run_pytest
 from warpwatch.catalogue.cases import find_case
 from warpwatch.compare import apart
-from warpwatch.compare.apart import OtherProcess
+from warpwatch.compare.apart import Answer, OtherProcess
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.opening import Settings
 from warpwatch.timing import sampling
@@ -205,7 +205,9 @@ def test_turns_in_two_processes_end_by_time_or_number_alone(
     other: OtherProcess, monkeypatch: pytest.MonkeyPatch, seconds: float, wanted: int
 ) -> None:
     sample = (1e-3, 0)
-    monkeypatch.setattr(other, "_ask", lambda name, *given: sample if name == "sample" else None)
+    monkeypatch.setattr(
+        other, "_ask", lambda name, *given: Answer(number=0, value=sample if name == "sample" else None)
+    )
     worker = SimpleNamespace(call=lambda function, *given, **named: sample if function is sampling.sample else {})
     kernel = cast("Kernel", SimpleNamespace(worker=worker, image=SimpleNamespace(path=None)))
     measured = Measured(kernel=kernel, case=find_case(FAMILIES, CASE), kind="cold")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.on_gpu import FAMILIES
+from tests.outside import BRIEF, HONEST, WRONG, changing
 from tests.outside import FAMILIES as OUTSIDE
-from tests.outside import HONEST, WRONG, changing
 from tests.project import ROOT
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import random_inputs
@@ -131,6 +131,31 @@ def test_work_outside_the_launch_is_wrong_on_a_gpu_too(
     case = find_case(OUTSIDE, f"duplicate-{function.__name__}-vendor-100000-float32")
     with pytest.raises(WrongResult, match=f"duplicate-{function.__name__}"):
         measure(outside, device, case)
+
+
+def launches(case: Case) -> tuple[str, ...]:
+    """In the worker: check a call, and return what it launches."""
+    facts: tuple[str, ...] = sampling.prepare(case, Path(), cold=False).get("launches", ())
+    return facts
+
+
+@pytest.mark.parametrize("function", BRIEF)
+def test_work_of_microseconds_outside_the_launch_is_wrong(
+    outside: Worker, device: DeviceInfo, function: Callable[..., object]
+) -> None:
+    pytest.importorskip("cupti", reason="needs CUPTI: pip install cupti-python")
+    case = find_case(OUTSIDE, f"duplicate-{function.__name__}-vendor-100000-float32")
+    with pytest.raises(
+        WrongResult, match=r"µs (after its stream has ended|before its time begins).*a fill of 4,194,304"
+    ):
+        measure(outside, device, case)
+
+
+def test_what_an_honest_call_launches_is_recorded(outside: Worker, device: DeviceInfo) -> None:
+    pytest.importorskip("cupti", reason="needs CUPTI: pip install cupti-python")
+    names = "plain", "forked"
+    found = [outside.call(launches, find_case(OUTSIDE, f"duplicate-{name}-vendor-100000-float32")) for name in names]
+    assert found == [("a copy of 400,000 bytes",), ("a fill of 4,194,304 bytes", "a copy of 400,000 bytes")]
 
 
 def test_a_call_that_queues_nothing_is_wrong(worker: Worker, device: DeviceInfo) -> None:

@@ -198,9 +198,32 @@ def precomputed(x: DeviceArray, y: DeviceArray, stream: int) -> Callable[[], Non
     return functools.partial(copy, y.address, own_memory(LARGE), x.nbytes, stream)
 
 
+def briefly_late(x: DeviceArray, y: DeviceArray, stream: int) -> Callable[[], None]:
+    """Leave work of some microseconds on another stream, which begins when the copy has ended."""
+
+    def queue() -> None:
+        copy(y.address, x.address, x.nbytes, stream)
+        let_wait(own_stream(), ctypes.c_void_p(stream))
+        fill()
+
+    return queue
+
+
+def briefly_early(x: DeviceArray, y: DeviceArray, stream: int) -> Callable[[], None]:
+    """Work for some microseconds on another stream while the given one is held."""
+
+    def queue() -> None:
+        fill()
+        let_wait(ctypes.c_void_p(stream), own_stream())
+        copy(y.address, x.address, x.nbytes, stream)
+
+    return queue
+
+
 HONEST = (plain, forked, pooled, warmed)
 REMARKED = (growing, changing)
 WRONG = (late, early, hosted, threaded, computing, precomputed)
+BRIEF = (briefly_late, briefly_early)  # which CUPTI alone shows
 
 COPY = ww.Family(
     "duplicate",
@@ -211,7 +234,7 @@ COPY = ww.Family(
     benchmarks=((100_000,),),
     variants=tuple(
         ww.call(function.__name__, needs=ww.Driver(), prepare=function, needs_gpu=False)
-        for function in (*HONEST, *REMARKED, *WRONG)
+        for function in (*HONEST, *REMARKED, *WRONG, *BRIEF)
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,6 +19,7 @@ from tests.stranger import declare, run_pytest
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.project import load_project
 from warpwatch.devices import driver_calls, outside, preparing
+from warpwatch.devices.activity import Activity
 from warpwatch.devices.kernel import evaluate_case
 from warpwatch.devices.machine import DeviceError, GuardedArray
 from warpwatch.devices.mismatch import WrongResult
@@ -154,6 +155,38 @@ def measure_without_events(case: Case) -> dict[str, Any]:
 def test_what_an_old_driver_cannot_show_is_said(worker: Worker) -> None:
     assert worker.call(measure_without_events, case_of("plain"))["remarks"] == (outside.UNSEEN,)
     assert "remarks" not in worker.call(measure, case_of("plain"))
+
+
+def measure_recorded(case: Case, ran: list[Activity]) -> dict[str, Any]:
+    """In the worker: measure where CUPTI records what is given."""
+    device, runs = gpu(), list[int]()
+
+    def record(work: Callable[[], None]) -> list[Activity]:
+        runs.append(1)
+        work()
+        return ran
+
+    device._watch = device._learn()
+    device._watch._record = record
+    try:
+        return {**measure(case), "runs": len(runs)}
+    finally:
+        device._watch = None
+
+
+def test_what_a_call_launches_is_recorded_once_and_stray_work_is_wrong(worker: Worker) -> None:
+    times = {outside.MARK: [(0, 5), (5, 9), (90_000, 95_000)], "scale": [(10_000, 80_000)]}
+    ran = [
+        Activity(name=name, words=name, stream=1, begin=begin, end=end)
+        for name, spans in times.items()
+        for begin, end in spans
+    ]
+    facts = worker.call(measure_recorded, case_of("plain"), ran)
+    assert (facts["launches"], facts["runs"]) == (("scale",), 1)
+    assert "launches" not in worker.call(measure, case_of("plain"))  # the software device has no CUPTI
+    late = Activity(name="", words="a fill of 16 bytes", stream=2, begin=80_000, end=97_000)
+    with pytest.raises(WrongResult, match=r"plain.*works on for 7 µs after .* it runs a fill of 16 bytes on another"):
+        worker.call(measure_recorded, case_of("plain"), [*ran, late])
 
 
 def test_the_limit_is_learnt_from_launches_beside_which_nothing_runs(worker: Worker) -> None:

@@ -24,6 +24,7 @@ from warpwatch.devices.foreign.conversation import Conversation
 from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import CALL_SECONDS
 from warpwatch.revision import call_process
+from warpwatch.runs.faults import Text
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Measured
 from warpwatch.timing.pair_samples import PairSamples
@@ -33,21 +34,27 @@ from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, Stopping
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(conversation.Answer):
-    """Answer of call_process.py. ``value``: of a sample, its seconds, and how many were thrown away before it."""
+    """Answer of call_process.py. ``value``: of a sample, its seconds, and how many were thrown away before it.
+
+    ``launches``: of a call that is prepared, as ``Facts.launches``.
+    """
 
     value: tuple[Annotated[float, Meta(gt=0, le=1e6)], Annotated[int, Meta(ge=0, le=10**6)]] | None = None
+    launches: tuple[Text, ...] = ()
 
 
 class OtherProcess:
     """Process that takes samples of another revision's calls.
 
     ``tree``, ``module``: that revision's files, and its package of kernels. ``settings``: the device to open.
+    ``launches``: of its calls, by case, where they are recorded.
     """
 
     def __init__(self, tree: Path, module: str, settings: Settings) -> None:
         arguments = [json.dumps(asdict(settings)), str(tree), module]
         self._conversation = Conversation(Path(call_process.__file__), arguments, tree, Answer, OtherSideFailed)
         self._settings = settings
+        self.launches: dict[str, tuple[str, ...]] = {}
         self._process = 0  # number of the processes so far that both sides have had; a pair is measured in several
 
     def measure(self, measured: Measured, process: int, plan: Plan) -> PairSamples:
@@ -62,7 +69,8 @@ class OtherProcess:
         case, call, cold, checked = measured.case, measured.kernel.worker.call, plan.kind == "cold", not plan.check
         accepted = (measured.accepted or ()) if checked else None
         facts = call(sampling.prepare, case, measured.kernel.image.path, cold, accepted=accepted)
-        self._ask("prepare", case.id, cold, checked)
+        if launches := self._ask("prepare", case.id, cold, checked).launches:
+            self.launches[case.id] = launches
         call(sampling.settle)
         call(sampling.warm_up, plan.kind, plan.warm_up)
         before = call(sampling.read_clock)
@@ -92,7 +100,7 @@ class OtherProcess:
 
     def sample(self, kind: str) -> tuple[float, int]:
         """Take one sample of the prepared case, as ``sampling.sample``. Raises OtherSideFailed."""
-        value = self._ask("sample", kind)
+        value = self._ask("sample", kind).value
         if value is None:
             self.stop()
             raise OtherSideFailed("its process took no sample")
@@ -102,5 +110,5 @@ class OtherProcess:
         """End the process, if there is one."""
         self._conversation.stop()
 
-    def _ask(self, name: str, *arguments: str | bool) -> tuple[float, int] | None:
-        return self._conversation.ask(self._settings.launch_timeout + CALL_SECONDS, name, *arguments).value
+    def _ask(self, name: str, *arguments: str | bool) -> Answer:
+        return self._conversation.ask(self._settings.launch_timeout + CALL_SECONDS, name, *arguments)

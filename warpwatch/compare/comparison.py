@@ -170,6 +170,10 @@ class Comparison(ABC):
         """Return the other side of cases to explain their verdicts by, or why it cannot be compared."""
         return {}
 
+    def old_launches(self, case: str) -> Sequence[str]:
+        """Return what a call launched on the other side, as ``Facts.launches``; empty where that is unknown."""
+        return ()
+
     def next_step(self, case: str, against: str) -> str:
         """Return what to do about a slower case, or an empty text. ``against``: how the option is written."""
         return ""

@@ -215,6 +215,10 @@ class BaselineComparison(Comparison):
         found = {name: known[name] for name in names}
         return {name: each if isinstance(each, str) else (each.other, each.image) for name, each in found.items()}
 
+    def old_launches(self, case: str) -> Sequence[str]:
+        known = (run.cases[case].facts.launches for run in self.runs if case in run.cases)
+        return next(filter(None, known), ())
+
     def next_step(self, case: str, against: str) -> str:
         then = "" if isinstance(self.confirmation, str) else self.confirmation.built.get(case, "")
         if self.decisions[case].decided_by == PAIRS and not isinstance(then, str):

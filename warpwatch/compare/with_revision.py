@@ -224,6 +224,9 @@ class RevisionComparison(Comparison):
             name: (self.others[name], image) if isinstance(image := images.get(name), Image) else CALL for name in names
         }
 
+    def old_launches(self, case: str) -> Sequence[str]:
+        return self.apart.launches.get(case, ()) if self.apart else ()
+
     def next_step(self, case: str, against: str) -> str:
         if not self.toolchain:
             return f"python -m warpwatch explain {case} --against {self.revision}"

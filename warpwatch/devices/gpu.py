@@ -20,7 +20,7 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.calls import CallError, DeviceArray
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices import driver_calls, outside
+from warpwatch.devices import activity, driver_calls, outside
 from warpwatch.devices.arguments import read_parameters
 from warpwatch.devices.compile import symbols
 from warpwatch.devices.compile.compiler import compile_file, read_image
@@ -309,6 +309,9 @@ class Device:
     def remarks_on_call(self) -> tuple[str, ...]:
         return self._watch.remarks() if self._watch else ()
 
+    def launched_by_call(self) -> tuple[str, ...]:
+        return self._watch.launched if self._watch else ()
+
     def leave_call(self) -> None:
         if self._watch:
             self._watch.leave()
@@ -318,7 +321,8 @@ class Device:
         # Without a GPU's clock a time contains what else the machine does.
         least = outside.LEAST_SLACK if self.info.has_gpu_clock else outside.HOST_SLACK
         launch_nothing = functools.partial(self._launch_hold, 0, 0)
-        return outside.CallWatch(int(self._stream.handle), self.time, launch_nothing, self._patience, least)
+        record = activity.recorded if self.info.has_gpu_clock else None
+        return outside.CallWatch(int(self._stream.handle), self.time, launch_nothing, self._patience, least, record)
 
     def _has_ended(self, aftermath: outside.Aftermath) -> bool:
         """Tell whether the work of the last launch of a call ended with that of its stream."""

@@ -92,6 +92,9 @@ class Host:
     def remarks_on_call(self) -> tuple[str, ...]:
         return ()
 
+    def launched_by_call(self) -> tuple[str, ...]:
+        return ()
+
     def leave_call(self) -> None:
         pass
 

@@ -197,6 +197,9 @@ class Machine(Protocol):
     def remarks_on_call(self) -> tuple[str, ...]:
         """Say what calls have changed of the process and the context since the last ``leave_call``."""
 
+    def launched_by_call(self) -> tuple[str, ...]:
+        """Return what the last call launches, in words and in order; empty where that is not recorded."""
+
     def leave_call(self) -> None:
         """Restore what calls have changed of the process and the context."""
 

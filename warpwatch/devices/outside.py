@@ -6,6 +6,7 @@ it begins after an event of the stream and the stream waits for it. Other work m
 - what goes on after the stop event, which an event of the whole context shows (``Aftermath``);
 - what began before the start event, while the stream was held: it takes longer where nothing may begin earlier
   (``early_work``);
+- both of them, however short, where CUPTI records what runs (``stray``);
 - what a thread queues or computes after the call has returned (``thread_fault``).
 """
 
@@ -26,6 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from warpwatch.devices import driver_calls
+from warpwatch.devices.activity import Activity
 from warpwatch.devices.driver_calls import Event
 from warpwatch.devices.machine import LATE, DeviceError, in_order
 from warpwatch.devices.mismatch import WrongResult
@@ -52,8 +54,14 @@ SPINNING_SECONDS = (
 )
 LAUNCHES = 3  # each of which starts a thread
 TASKS = Path("/proc/self/task")
+MARK = "hold"  # name of the kernel of hold.cu, which runs before and behind a recorded call
+RECORDED_SLACK = 1000  # nanoseconds by which the times of records are out
+MOST_LAUNCHED = 100  # kernels, copies and fills of a call that are noted
 # Variables of the environment that CUDA and its libraries read: one that is new is removed.
 READ_BY_CUDA = ("CUDA_", "CUBLAS", "CUDNN", "NVIDIA_", "NCCL_")
+
+
+Record = Callable[[Callable[[], None]], list[Activity] | None]  # of what runs meanwhile; None where it is unknown
 
 
 class Time(Protocol):
@@ -66,19 +74,27 @@ class CallWatch:
     """Looks at the calls of a device: ``begin`` before one is prepared, ``leave`` when it is not launched any more.
 
     ``aftermath``: None where the driver has no events of a whole context. ``settings``: before the first call since
-    ``leave``, None where there was none.
+    ``leave``, None where there was none. ``launched``: what the last call that was looked at launched, in words.
     """
 
     def __init__(
-        self, stream: int, time: Time, launch_nothing: Callable[[], None], patience: float, least_slack: float
+        self,
+        stream: int,
+        time: Time,
+        launch_nothing: Callable[[], None],
+        patience: float,
+        least_slack: float,
+        record: Record | None = None,
     ) -> None:
         """Learn from launches of an empty kernel what late and early work cannot explain.
 
         ``patience``: seconds that a call's work may take. ``least_slack``: that a call may take longer in any case
-        where all streams wait for it.
+        where all streams wait for it. ``record``: records what runs on the GPU.
         """
         self._stream, self._time, self._patience = stream, time, patience
+        self._launch_nothing, self._record = launch_nothing, record
         self.settings: Settings | None = None
+        self.launched: tuple[str, ...] = ()
         self._threads: Mapping[int, str] = {}  # before the call was prepared
         self._looked_at: Callable[[], None] | None = None  # the last call of which it is known what it does outside
         self.aftermath, self._slack = None, math.inf
@@ -107,6 +123,7 @@ class CallWatch:
         if self.settings:
             self.settings.restore()
         self.settings = self._looked_at = None
+        self.launched = ()
 
     def outside_work(self, start: Callable[[], None], restore: Callable[[], None], finish: Callable[[], None]) -> str:
         """Say how a call works before, after or beside its launch; empty where it does not, or was looked at before."""
@@ -119,6 +136,8 @@ class CallWatch:
             start()
             finish()
 
+        self.launched = ()
+
         def sample(begin: Callable[[], None]) -> float | None:
             restore()
             return self._time(in_order((begin, partial(time.sleep, EARLY_SECONDS))), watched=False)
@@ -130,7 +149,30 @@ class CallWatch:
                     return fault
             if fault := early_work(sample, start, self._stream, self._slack):
                 return fault
-        return thread_fault(launch, self._threads)
+        return thread_fault(launch, self._threads) or self._recorded_work(start, restore, finish)
+
+    def _recorded_work(self, start: Callable[[], None], restore: Callable[[], None], finish: Callable[[], None]) -> str:
+        """Note what a call launches, and say what of it runs outside its time; empty where nothing does."""
+        aftermath, record = self.aftermath, self._record
+        if not aftermath or not record:
+            return ""
+        between = in_order((self._launch_nothing, start, self._launch_nothing))
+        times = list[float | None]()
+
+        def work() -> None:
+            times.append(self._time(between, watched=False))
+            aftermath.mark()
+            aftermath.seconds(self._patience)
+
+        restore()
+        finish()
+        ran = record(work)
+        if not ran or times == [None]:
+            return ""
+        marks = [activity for activity in ran if activity.name == MARK]
+        own = [activity for activity in ran if activity.name != MARK]
+        self.launched = tuple(activity.words for activity in own[:MOST_LAUNCHED])
+        return stray(own, *marks[-2:])
 
     def _late_work(self, aftermath: Aftermath, start: Callable[[], None], restore: Callable[[], None]) -> str:
         """Say how work goes on after samples; empty where it does not.
@@ -217,6 +259,28 @@ class Aftermath:
             f"works on for {_duration(min(self._late))} after its stream has ended: the work is queued on another "
             "stream; queue it on `stream`, or let `stream` wait for it"
         )
+
+
+def stray(ran: Sequence[Activity], first: Activity, last: Activity) -> str:
+    """Say which work of a call runs outside its time, as CUPTI has recorded it; empty where none does.
+
+    ``first``, ``last``: empty kernels on its stream, before and behind it.
+    """
+    for each in ran:
+        where = "" if each.stream == first.stream else " on another stream"
+        if each.end > last.begin + RECORDED_SLACK:
+            late = _duration((each.end - last.begin) * 1e-9)
+            return (
+                f"works on for {late} after its stream has ended: it runs {each.words}{where}; queue it on `stream`, "
+                "or let `stream` wait for it"
+            )
+        if each.begin < first.end - RECORDED_SLACK:
+            early = _duration((first.end - each.begin) * 1e-9)
+            return (
+                f"runs a part of its work {early} before its time begins: {each.words}{where}; let that stream wait "
+                "for an event of `stream` before it works"
+            )
+    return ""
 
 
 def early_work(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -27,6 +28,7 @@ from warpwatch.verdict.rule import Verdict
 NO_RULE = "no rule names a cause in the machine code"
 SAME_CODE = "the machine code and the launches are the same, so nothing in them is the cause"
 BESIDES = "changed besides machine code"
+NAMED = 3  # launches of a call that an explanation names
 NO_CUBIN = "there is no machine code of a GPU to compare"
 
 
@@ -135,6 +137,19 @@ def explain(old: CaseCode, new: CaseCode, arch: str, verdict: Verdict) -> Explan
     causes_of = [(entry, cause) for entry, both in sides.items() for cause in causes(*both)]
     chosen = likely([cause for _, cause in causes_of], slower=verdict != Verdict.FASTER)
     return Explanation(likely=chosen, causes=tuple(causes_of), note=note, besides=besides, sides=sides)
+
+
+def other_launches(old: Sequence[str], new: Sequence[str]) -> str:
+    """Say what a call launches that it did not launch before, and the reverse; empty where one of them is unknown."""
+    gone, came = ([*(Counter(a) - Counter(b)).elements()] for a, b in ((old, new), (new, old)))
+    if not old or not new or not (gone or came):
+        return ""
+    return f"its call launches {_listed(came)} where it launched {_listed(gone)}"
+
+
+def _listed(launches: Sequence[str]) -> str:
+    more = f" and {len(launches) - NAMED} more" * (len(launches) > NAMED)
+    return "; ".join(launches[:NAMED]) + more or "nothing"
 
 
 def _sides(code: CaseCode, capability: Capability | None) -> tuple[dict[str, KernelSide], str]:

@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 SAID = 2000  # characters of an error
 
 
-def answer(project: Project, name: str, arguments: Sequence[Any]) -> tuple[float, int] | None:
-    """Do what a question asks for; only a sample has a value."""
+def answer(project: Project, name: str, arguments: Sequence[Any]) -> dict[str, Any]:
+    """Do what a question asks for, and return what its answer says besides."""
     from warpwatch.catalogue.cases import find_case  # noqa: PLC0415  # found by ``main``
     from warpwatch.timing import sampling  # noqa: PLC0415
 
     match name, arguments:
         case "prepare", [str(case), bool(cold), bool(checked)]:
-            sampling.prepare(find_case(project.families, case), Path(), cold, accepted=() if checked else None)
+            facts = sampling.prepare(find_case(project.families, case), Path(), cold, accepted=() if checked else None)
+            return {"launches": facts.get("launches", ())}
         case "sample", [str(kind)]:
-            return sampling.sample(kind)
+            return {"value": sampling.sample(kind)}
         case "finish", []:
             sampling.finish("cold")
         case _:
             raise ValueError(f"{name} with {len(arguments)} arguments is not a question")
-    return None
+    return {}
 
 
 def serve(lines: socket.SocketIO, project: Project) -> None:
     while question := lines.readline():
         number, name, *arguments = json.loads(question)
-        value, error = None, ""
         try:
-            value = answer(project, name, arguments)
+            said = answer(project, name, arguments)
         except (Exception, SystemExit) as caught:  # a revision's code may raise anything
-            error = reason(caught)
-        lines.write(json.dumps({"number": number, "value": value, "error": error}).encode() + b"\n")
+            said = {"error": reason(caught)}
+        lines.write(json.dumps({"number": number, **said}).encode() + b"\n")
 
 
 def reason(error: BaseException) -> str:

@@ -117,6 +117,7 @@ class Facts:
     grid: tuple[Count, ...] | None = None
     dynamic_shared_bytes: Count | None = None
     library: Text | None = None
+    launches: tuple[Text, ...] = ()  # of a call, in words and in order: kernels, copies and fills
     shared_bytes: Count = 0
     registers: Count = 0
     fallback: Text = ""

@@ -214,6 +214,7 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
     """Return what is recorded beside a case's samples."""
     case, launch = loaded.case, loaded.case.launch
     remarks = (*loaded.machine.remarks_on_call(), *left_out(case, copies, len(state.shared.sets)))
+    launches = loaded.machine.launched_by_call()
     return {
         **asdict(loaded.function.resources),
         "occupancy": loaded.machine.occupancy(loaded.function, launch),
@@ -226,6 +227,7 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
         **observers.constants(on_host=case.variant.on_host),
         "cache": "host" if case.variant.on_host else "cold" if cold else "warm",
         **({"remarks": remarks} if remarks else {}),
+        **({"launches": launches} if launches else {}),
     }
 
 
