@@ -185,7 +185,7 @@ class Machine(Protocol):
     def strays(self, start: Callable[[], None], written: Sequence[GuardedArray], restore: Callable[[], None]) -> str:
         """Say how a call works outside its stream and its launch; empty where it does not.
 
-        ``written``: its results, poisoned. ``restore``: is called before each launch.
+        ``written``: its results. ``restore``: is called before each launch, and poisons them.
         """
 
     def remarks_on_launches(self) -> tuple[str, ...]:

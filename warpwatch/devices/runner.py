@@ -436,10 +436,7 @@ def stray_work(loaded: Loaded) -> str:
     """Say how a call does not keep to its stream, so that its times would mean nothing; empty for kernels."""
     if not loaded.case.variant.call:
         return ""
-    loaded.restore()
-    loaded.poison()
-    loaded.machine.finish()
-    return loaded.machine.strays(loaded.start, loaded.results, loaded.restore)
+    return loaded.machine.strays(loaded.start, loaded.results, in_order((loaded.restore, loaded.poison)))
 
 
 def launch_and_wait(loaded: Loaded) -> None:
