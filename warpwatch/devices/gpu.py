@@ -6,6 +6,7 @@ PyCUDA is imported when a device is opened (opening.py), because it binds to the
 from __future__ import annotations
 
 import functools
+import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +31,7 @@ from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray,
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.staging import LARGE_BYTES, Staging
 
+HOLD_ARGUMENTS = struct.Struct("<QI4xq")  # what hold.cu takes, packed in 0.5 µs, which each sample waits for
 HOLD_SECONDS = 0.25  # limit of a hold, which usually lasts 30 µs
 STRAY_SECONDS = 0.01  # in which work that is queued elsewhere has begun to write
 STRAY_BYTES = 2**16  # of each result that are looked at, so that the look ends before the hold does
@@ -84,7 +86,7 @@ class Device:
         self._loaded_again = WeakKeyDictionary[Any, driver_calls.Module]()
         # The number of the last hold that was released, and how many holds ran into their limit; hold.cu reads them.
         self._hold_flags = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
-        self._holds = 0
+        self._gate, self._holds = int(self._hold_flags.base.get_device_pointer()), 0
         image = compile_file(Path(__file__).with_name("hold.cu"), {}, self.info.timing_target)
         self._hold = self.load(image.path, "hold")
         self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once for all samples
@@ -465,8 +467,7 @@ class Device:
 
     def _launch_hold(self, number: int, cycles: float) -> None:
         """Launch the kernel that waits for the release of this hold, for so long at most; 0: it ends at once."""
-        flags = np.uint64(self._hold_flags.base.get_device_pointer())
-        packed = pack((flags, np.uint32(number), np.int64(cycles)))
+        packed = HOLD_ARGUMENTS.pack(self._gate, number, int(cycles))
         self._hold.handle[1].prepared_async_call(ONE.grid, ONE.block, self._stream, packed)
 
     def time(
