@@ -196,10 +196,10 @@ def _choose_rounds(seconds: float, cost: float, fewest: int) -> int:
 def _take_pilot(measured: Measured, budget: Budget) -> float:
     """Take a few first samples, and return the seconds that each took of wall time.
 
-    They count as samples where the GPU was warmed up before. Those of the host do not: its caches are still cold.
+    They count as samples where the GPU was warmed up before. The host's one does not: its caches are still cold.
     """
     begin = time.perf_counter()
-    for taken in range(1, PILOT_SAMPLES + 1):
+    for taken in range(1, 1 + (1 if measured.kind == "host" else PILOT_SAMPLES)):
         seconds, thrown_away = measured.kernel.worker.call(sampling.sample, measured.kind)
         if measured.kind != "host" and budget.warm_up:
             measured.before.append(seconds)
