@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from warpwatch.devices.compile.compiler import (
     Image,
     Target,
     cache_folder,
+    compile_file,
     compile_text,
 )
 
@@ -48,8 +49,9 @@ class Desk:
         self.may_go = threading.Event()
 
     def compile(self, build: Build, target: Target | None) -> Image:
-        self.came.append(build.id)
-        assert self.may_go.wait(10)
+        with compiler.permitted():
+            self.came.append(build.id)
+            assert self.may_go.wait(10)
         if build is BUILDS[1]:
             raise CompileError("tiled.cu:3: no")
         return image_of(build)
@@ -146,6 +148,27 @@ def test_nothing_is_compiled_while_it_is_not_permitted(desk: Desk) -> None:
     never.stop()
     assert time.monotonic() - begin < 2
     assert desk.came == [BUILDS[0].id]
+
+
+def test_what_the_cache_has_needs_no_permit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWATCH_CACHE", str(tmp_path / "cache"))
+    source, asked = tmp_path / "serial.cpp", list[int]()
+    source.write_text('extern "C" int serial() { return 1; }\n')
+
+    def compile_one(build: Build, _: Target | None) -> Image:
+        return compile_file(source, {}, None, root=tmp_path)
+
+    def permit() -> AbstractContextManager[None]:
+        asked.append(1)
+        return nullcontext()
+
+    for _ in range(2):
+        compilation = Compilation(1, permit, compile_one)
+        compilation.add(BUILDS[0], TARGET)
+        compilation.finish_all()
+        assert compilation.image(BUILDS[0], TARGET).path.is_file()
+        compilation.stop()
+        assert len(asked) == 1
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from warpwatch.catalogue.cases import Build
 from warpwatch.devices.compile.builds import check_builds, compile_build
-from warpwatch.devices.compile.compiler import CompileError, CompilerThreads, Image, Target
+from warpwatch.devices.compile.compiler import CompileError, CompilerThreads, Image, Target, with_permit
 
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
@@ -46,9 +46,9 @@ class _Call(Generic[_T]):
 class Compilation:
     """Compiles builds in background threads, each once, in the order in which they are given.
 
-    ``threads``: how many at once; 0 means one for each core. ``permit``: called before each build; returns a context to
-    compile in, or None if compiling must wait, and is then called again. ``compile_one``: what compiles a build, if not
-    compile_build.
+    ``threads``: how many at once; 0 means one for each core. ``permit``: called before a compiler starts; returns a
+    context to compile in, or None if compiling must wait, and is then called again. ``compile_one``: what compiles a
+    build, if not compile_build.
     """
 
     def __init__(self, threads: int = 0, permit: Permit = nullcontext, compile_one: Compile | None = None) -> None:
@@ -72,13 +72,16 @@ class Compilation:
             self._checks |= {(build.id, target): check for build in builds}
 
     def _queued(self, compile_now: Callable[[], _T]) -> _Call[_T]:
-        """Queue a call, which is made when it is permitted."""
+        """Queue a call, which compiles when it is permitted."""
 
-        def run() -> _T:
+        def wait_for_permit() -> AbstractContextManager[object]:
             while (permitted := self._permit()) is None:
                 if self._stopping.wait(SECONDS_TO_ASK):
                     raise CancelledError
-            with permitted:
+            return permitted
+
+        def run() -> _T:
+            with with_permit(wait_for_permit):
                 return compile_now()
 
         return _Call(self._threads, run)

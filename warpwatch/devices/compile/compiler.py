@@ -22,6 +22,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -251,7 +253,7 @@ def _compiled(
     cache, is_code = kernel_cache(), tail == ".so"
     found = cache.find_compiled(source.stem, key, tail, root, is_code=is_code)
     if not found:  # processes of xdist often need the same kernel at the same time
-        with cache.alone(source.stem, key, SECONDS_TO_WAIT, _end_if_stopped):
+        with permitted(), cache.alone(source.stem, key, SECONDS_TO_WAIT, _end_if_stopped):
             found = cache.compiled(source.stem, key, tail, root, make_anew, is_code=is_code)
     digest, entry = found
     return Image(entry.path, digest, entry.checksum, _thread.seconds)
@@ -402,6 +404,22 @@ def _link_all(root: Path, folder: Path) -> None:
 
 _compilers: dict[subprocess.Popen[bytes], object] = {}  # those that run now, and the threads that they belong to
 _thread = threading.local()
+_permit: ContextVar[Callable[[], AbstractContextManager[object]]] = ContextVar("permit", default=nullcontext)
+
+
+@contextlib.contextmanager
+def with_permit(wait: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Have what compiles in this thread wait for a permit. What the cache has needs none."""
+    before = _permit.set(wait)
+    try:
+        yield
+    finally:
+        _permit.reset(before)
+
+
+def permitted() -> AbstractContextManager[object]:
+    """Wait for the permit to compile, and return the context in which it holds."""
+    return _permit.get()()
 
 
 class CompilerThreads(ThreadPoolExecutor):
