@@ -42,8 +42,8 @@ class StandIn:
     class cuptiError(Exception):  # noqa: N801  # as NVIDIA's package names it
         pass
 
-    def __init__(self, records: Sequence[Any], *, fails: bool = False) -> None:
-        self._records, self._fails = records, fails
+    def __init__(self, records: Sequence[Any], *, fails: bool = False, breaks: bool = False) -> None:
+        self._records, self._fails, self._breaks = records, fails, breaks
         self.log = list[str]()
 
     def activity_register_callbacks(self, wanted: Callable[[], object], completed: Callable[[Any], None]) -> None:
@@ -60,6 +60,8 @@ class StandIn:
 
     def activity_flush_all(self, flag: int) -> None:
         assert flag == 1
+        if self._breaks:
+            raise self.cuptiError("CUPTI_ERROR_UNKNOWN")
         self._completed(self._records)
 
     def finalize(self) -> None:
@@ -110,6 +112,11 @@ def test_cupti_is_detached_where_the_work_fails(install: Callable[[StandIn], Non
     with pytest.raises(pytest.fail.Exception):
         recorded(lambda: pytest.fail("as a call may"))
     assert stand_in.log[-1] == "finalize"
+
+
+def test_an_error_of_cupti_is_no_fault_of_the_work(install: Callable[[StandIn], None]) -> None:
+    install(StandIn([record(Kind.MEMSET, 210, 220, bytes=16)], breaks=True))
+    assert recorded(lambda: None) == []
 
 
 def test_nothing_is_run_where_a_profiler_has_cupti(install: Callable[[StandIn], None]) -> None:

@@ -183,6 +183,7 @@ def test_what_a_call_launches_is_recorded_once_and_stray_work_is_wrong(worker: W
     ]
     facts = worker.call(measure_recorded, case_of("plain"), ran)
     assert (facts["launches"], facts["runs"]) == (("scale",), 1)
+    assert "launches" not in worker.call(measure_recorded, case_of("plain"), ran[1:])  # not all was recorded
     assert "launches" not in worker.call(measure, case_of("plain"))  # the software device has no CUPTI
     late = Activity(name="", words="a fill of 16 bytes", stream=2, begin=80_000, end=97_000)
     with pytest.raises(WrongResult, match=r"plain.*works on for 7 µs after .* it runs a fill of 16 bytes on another"):

@@ -7,6 +7,7 @@ package keeps up with them. It is detached after each use, because it would be a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -58,11 +59,12 @@ def recorded(work: Callable[[], None]) -> list[Activity] | None:
         return None
     try:
         work()
-        cupti.activity_flush_all(cupti.ActivityFlag.FLUSH_FORCED)
     finally:
-        for kind in kinds:
-            cupti.activity_disable(kind)
-        cupti.finalize()
+        with contextlib.suppress(cupti.cuptiError):  # no fault of the work's
+            cupti.activity_flush_all(cupti.ActivityFlag.FLUSH_FORCED)
+            for kind in kinds:
+                cupti.activity_disable(kind)
+            cupti.finalize()
     return sorted(ran, key=lambda activity: activity.begin)
 
 

@@ -55,6 +55,7 @@ SPINNING_SECONDS = (
 LAUNCHES = 3  # each of which starts a thread
 TASKS = Path("/proc/self/task")
 MARK = "hold"  # name of the kernel of hold.cu, which runs before and behind a recorded call
+HOLD_AND_MARKS = 3  # launches of it
 RECORDED_SLACK = 1000  # nanoseconds by which the times of records are out
 MOST_LAUNCHED = 100  # kernels, copies and fills of a call that are noted
 # Variables of the environment that CUDA and its libraries read: one that is new is removed.
@@ -167,9 +168,9 @@ class CallWatch:
         restore()
         finish()
         ran = record(work)
-        if not ran or times == [None]:
+        marks = [activity for activity in ran or () if activity.name == MARK]
+        if not ran or times == [None] or len(marks) < HOLD_AND_MARKS:
             return ""
-        marks = [activity for activity in ran if activity.name == MARK]
         own = [activity for activity in ran if activity.name != MARK]
         self.launched = tuple(activity.words for activity in own[:MOST_LAUNCHED])
         return stray(own, *marks[-2:])
