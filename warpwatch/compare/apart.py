@@ -26,6 +26,7 @@ from warpwatch.devices.worker import CALL_SECONDS
 from warpwatch.revision import call_process
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Measured
+from warpwatch.timing.observers.host import current_core, in_turns
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.side_by_side import OtherSideFailed, Plan, take_turns
 from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, Stopping
@@ -33,7 +34,10 @@ from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, Stopping
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(conversation.Answer):
-    """Answer of call_process.py. ``value``: of a sample, its seconds, and how many were thrown away before it."""
+    """Answer of call_process.py. ``value``: of a sample, its seconds, and how many were thrown away before it.
+
+    Of what is observed, the value and 0.
+    """
 
     value: tuple[Annotated[float, Meta(gt=0, le=1e6)], Annotated[int, Meta(ge=0, le=10**6)]] | None = None
 
@@ -72,7 +76,21 @@ class OtherProcess:
         if plan.check:
             measured.accepted = call(sampling.finish, plan.kind, statistics.median(pairs.new))
             self._ask("finish")
-        return pairs
+        return self._observe(measured, plan, pairs)
+
+    def _observe(self, measured: Measured, plan: Plan, pairs: PairSamples) -> PairSamples:
+        """Observe both sides as far as it is asked for, in turns too, and return the samples with what there was."""
+        call, beside, facts = measured.kernel.worker.call, {**pairs.beside}, {**pairs.facts}
+        for option in plan.observers:
+            turn = option, call(current_core)
+
+            def take(is_new: bool, turn: tuple[str, int] = turn) -> float:
+                return call(sampling.observe_turn, *turn) if is_new else self._ask_for_value("observe", *turn)[0]
+
+            beside |= in_turns(take)
+        if plan.check and plan.observers:
+            facts |= call(sampling.observe, plan.observers)
+        return replace(pairs, beside=beside, facts=facts)
 
     def _sampler(self, measured: Measured, kind: str) -> Callable[[int, bool], tuple[float, int]]:
         """Return a function that takes a sample of a side; the first one after a change of sides is left out."""
@@ -92,15 +110,18 @@ class OtherProcess:
 
     def sample(self, kind: str) -> tuple[float, int]:
         """Take one sample of the prepared case, as ``sampling.sample``. Raises OtherSideFailed."""
-        value = self._ask("sample", kind)
-        if value is None:
-            self.stop()
-            raise OtherSideFailed("its process took no sample")
-        return value
+        return self._ask_for_value("sample", kind)
 
     def stop(self) -> None:
         """End the process, if there is one."""
         self._conversation.stop()
 
-    def _ask(self, name: str, *arguments: str | bool) -> tuple[float, int] | None:
+    def _ask_for_value(self, name: str, *arguments: str | int) -> tuple[float, int]:
+        value = self._ask(name, *arguments)
+        if value is None:
+            self.stop()
+            raise OtherSideFailed("its process took no sample")
+        return value
+
+    def _ask(self, name: str, *arguments: str | int) -> tuple[float, int] | None:
         return self._conversation.ask(self._settings.launch_timeout + CALL_SECONDS, name, *arguments).value

@@ -24,7 +24,7 @@ SAID = 2000  # characters of an error
 
 
 def answer(project: Project, name: str, arguments: Sequence[Any]) -> tuple[float, int] | None:
-    """Do what a question asks for; only a sample has a value."""
+    """Do what a question asks for; only a sample and what is observed have a value."""
     from warpwatch.catalogue.cases import find_case  # noqa: PLC0415  # found by ``main``
     from warpwatch.timing import sampling  # noqa: PLC0415
 
@@ -33,6 +33,8 @@ def answer(project: Project, name: str, arguments: Sequence[Any]) -> tuple[float
             sampling.prepare(find_case(project.families, case), Path(), cold, accepted=() if checked else None)
         case "sample", [str(kind)]:
             return sampling.sample(kind)
+        case "observe", [str(option), int(core)]:
+            return sampling.observe_turn(option, core), 0
         case "finish", []:
             sampling.finish("cold")
         case _:

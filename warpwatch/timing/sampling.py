@@ -385,6 +385,11 @@ def observe(asked: Collection[str]) -> dict[str, Any]:
     return observers.launch(asked, state.loaded) if state.loaded else {}
 
 
+def observe_turn(option: str, core: int) -> float:
+    """Return a value of what the prepared case is compared by, in turns with another process. Raises DeviceError."""
+    return observers.BY_OPTION[option].turn(state.loaded, core)
+
+
 def settle(is_up: Callable[[], bool] | None = None) -> None:
     """Wait until no earlier case keeps the SM clock down any more. ``is_up``: as for ``Clocks.settle``."""
     nvml.clocks().settle(is_up)

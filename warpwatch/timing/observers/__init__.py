@@ -8,10 +8,11 @@ from typing import Any
 from warpwatch.devices.runner import Loaded
 from warpwatch.timing.observers.data import Data
 from warpwatch.timing.observers.energy import Energy
+from warpwatch.timing.observers.host import Host
 from warpwatch.timing.observers.observer import Clock, Facts, Observer, Outside, Overhead
 from warpwatch.timing.pair_samples import Sides
 
-OBSERVERS: tuple[Observer, ...] = (Overhead(), Clock(), Outside(), Data(), Energy())
+OBSERVERS: tuple[Observer, ...] = (Overhead(), Clock(), Outside(), Data(), Energy(), Host())
 # Those that are asked for, by the name of their option.
 BY_OPTION = {observer.option: observer for observer in OBSERVERS if observer.option}
 

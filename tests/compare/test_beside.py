@@ -13,8 +13,8 @@ import pytest
 from kernels import FAMILIES
 from tests.checkout import Bench
 from tests.compare.test_with_revision import NAIVE, old  # noqa: F401  # the fixture
-from warpwatch.compare.energy import lines, millijoules
-from warpwatch.compare.pairs import ENERGY_PRIOR, _energy_effect
+from warpwatch.compare.beside import lines, millijoules
+from warpwatch.compare.pairs import ENERGY_PRIOR, energy_effect
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.report.entries import Results
 from warpwatch.report.family_tables import report
@@ -40,16 +40,16 @@ def taken(ratio: float, others: tuple[str, ...] = ()) -> PairSamples:
     ],
 )
 def test_energies_are_judged_as_times_are(ratios: list[float], verdict: Verdict) -> None:
-    effect = _energy_effect([taken(ratio) for ratio in ratios], "")
+    effect = energy_effect([taken(ratio) for ratio in ratios], "")
     assert effect
     decision = decide({"case": effect}, ENERGY_PRIOR)["case"]
     assert decision.verdict == verdict
-    assert BaselineComparison(energy={"case": decision}).takes_more_energy is (verdict == Verdict.SLOWER)
+    assert BaselineComparison(energy={"case": decision}).grown == ({"energy"} if verdict == Verdict.SLOWER else set())
     assert decision.ratio == pytest.approx(math.exp(sum(map(math.log, ratios)) / len(ratios)))
 
 
 def test_others_at_work_make_an_energy_unsure() -> None:
-    effect = _energy_effect([taken(1.1), taken(1.1, ("train (process 7)",)), *[taken(1.1)] * 3], "")
+    effect = energy_effect([taken(1.1), taken(1.1, ("train (process 7)",)), *[taken(1.1)] * 3], "")
     assert effect
     decision = decide({"case": effect}, ENERGY_PRIOR)["case"]
     assert (decision.verdict, decision.reason) == (
@@ -59,7 +59,7 @@ def test_others_at_work_make_an_energy_unsure() -> None:
 
 
 def test_pairs_without_energies_have_no_effect() -> None:
-    assert _energy_effect([PairSamples(old=(1.0,) * 2, new=(1.0,) * 2)], "") is None
+    assert energy_effect([PairSamples(old=(1.0,) * 2, new=(1.0,) * 2)], "") is None
 
 
 @pytest.mark.parametrize(
