@@ -1,4 +1,4 @@
-"""Tests what runs with --energy record and say, and what energies of two revisions are called."""
+"""Tests what runs with --energy and --host record and say, and what energies of two revisions are called."""
 
 from __future__ import annotations
 
@@ -124,6 +124,8 @@ def test_more_energy_is_said_and_fails_no_run_unless_asked(old: Bench) -> None: 
             "energies are compared with those of another revision: give --against REV, or leave --fail-on energy out",
         ),
         (("--energy",), {"no_energy": "NVML does not count it"}, "--energy: NVML does not count it"),
+        (("--fail-on", "host", "--against", "HEAD"), {}, "host measures none by itself: give --host too"),
+        (("--host", "--self-check"), {}, "--self-check measures no host time: leave --host out"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is(
@@ -136,6 +138,22 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(
     assert done.returncode == 4
     assert said in done.stderr
     assert " passed" not in done.stdout
+
+
+@pytest.mark.slow
+def test_more_host_time_is_said_and_fails_no_run_unless_asked(old: Bench) -> None:  # noqa: F811
+    play: dict[str, Any] = {"changed": ["matmul-naive"], "host": {"matmul-naive-8x8": 1.4}}
+    done = old.bench("--against", "HEAD", "--host", "--benchmark-save=hosts", **play)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"host time of \d+ kernels: 1 more, \d+ same", done.stdout)
+    said = rf"{NAIVE}: more host time: [45]\.\d\d -> 7\.\d\d µs a launch, \+\d\d\.\d % \(95 %: .*\), floor \d+\.\d %"
+    assert re.search(said, done.stdout)
+    run = read_run(Path(next(path for path in old.saved if path.endswith("_hosts.json"))))
+    pairs = run.cases[NAIVE].facts.pairs
+    assert (run.hosts[NAIVE].verdict, run.energies, pairs and len(pairs.new_host_seconds)) == (Verdict.SLOWER, {}, 3)
+    assert "7.0" in report(Results(families=FAMILIES, runs=[run]), Path("none"))
+    for gate, status in (("host", 1), ("common", 0)):
+        assert old.bench("--against", "HEAD", "--host", "--fail-on", gate, **play).returncode == status
 
 
 HELLO = ("-k", "hello-hello")

@@ -36,7 +36,7 @@ from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, Stopping
 class Answer(conversation.Answer):
     """Answer of call_process.py. ``value``: of a sample, its seconds, and how many were thrown away before it.
 
-    Of what is observed, the value and 0.
+    Of what is observed, the value and 0, if there is one.
     """
 
     value: tuple[Annotated[float, Meta(gt=0, le=1e6)], Annotated[int, Meta(ge=0, le=10**6)]] | None = None
@@ -84,8 +84,11 @@ class OtherProcess:
         for option in plan.observers:
             turn = option, call(current_core)
 
-            def take(is_new: bool, turn: tuple[str, int] = turn) -> float:
-                return call(sampling.observe_turn, *turn) if is_new else self._ask_for_value("observe", *turn)[0]
+            def take(is_new: bool, turn: tuple[str, int] = turn) -> float | None:
+                if is_new:
+                    return call(sampling.observe_turn, *turn)
+                value = self._ask("observe", *turn)
+                return value and value[0]
 
             beside |= in_turns(take)
         if plan.check and plan.observers:
@@ -110,18 +113,15 @@ class OtherProcess:
 
     def sample(self, kind: str) -> tuple[float, int]:
         """Take one sample of the prepared case, as ``sampling.sample``. Raises OtherSideFailed."""
-        return self._ask_for_value("sample", kind)
-
-    def stop(self) -> None:
-        """End the process, if there is one."""
-        self._conversation.stop()
-
-    def _ask_for_value(self, name: str, *arguments: str | int) -> tuple[float, int]:
-        value = self._ask(name, *arguments)
+        value = self._ask("sample", kind)
         if value is None:
             self.stop()
             raise OtherSideFailed("its process took no sample")
         return value
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        self._conversation.stop()
 
     def _ask(self, name: str, *arguments: str | int) -> tuple[float, int] | None:
         return self._conversation.ask(self._settings.launch_timeout + CALL_SECONDS, name, *arguments).value

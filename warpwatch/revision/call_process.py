@@ -24,7 +24,7 @@ SAID = 2000  # characters of an error
 
 
 def answer(project: Project, name: str, arguments: Sequence[Any]) -> tuple[float, int] | None:
-    """Do what a question asks for; only a sample and what is observed have a value."""
+    """Do what a question asks for; only a sample and what is observed may have a value."""
     from warpwatch.catalogue.cases import find_case  # noqa: PLC0415  # found by ``main``
     from warpwatch.timing import sampling  # noqa: PLC0415
 
@@ -34,7 +34,7 @@ def answer(project: Project, name: str, arguments: Sequence[Any]) -> tuple[float
         case "sample", [str(kind)]:
             return sampling.sample(kind)
         case "observe", [str(option), int(core)]:
-            return sampling.observe_turn(option, core), 0
+            return (value, 0) if (value := sampling.observe_turn(option, core)) else None
         case "finish", []:
             sampling.finish("cold")
         case _:

@@ -385,8 +385,8 @@ def observe(asked: Collection[str]) -> dict[str, Any]:
     return observers.launch(asked, state.loaded) if state.loaded else {}
 
 
-def observe_turn(option: str, core: int) -> float:
-    """Return a value of what the prepared case is compared by, in turns with another process. Raises DeviceError."""
+def observe_turn(option: str, core: int) -> float | None:
+    """Return a value that an observer compares in turns with another process, or None. Raises DeviceError."""
     return observers.BY_OPTION[option].turn(state.loaded, core)
 
 

@@ -31,8 +31,9 @@ from warpwatch.timing.observers.observer import Facts, Observer, no_repetition
 from warpwatch.timing.pair_samples import Sides
 from warpwatch.timing.timer import nothing
 
-BURST, SHORT_BURST = 18, 6  # launches on a held stream, whose queue has room for 1,024; the second, of long kernels
 UNUSED = 2  # first launches of a burst, for which the host's caches are not warm
+# Launches on a held stream, whose queue has room for 1,024 of kernels: a call may launch many.
+BURST, SHORT_BURST, SHORTEST_BURST = 18, 6, UNUSED + 1
 LONG = 1e-3  # seconds of a launch on the GPU, from which on bursts are short
 BURSTS = 10  # of a case, and of each side of a pair at least
 MOST_BURSTS, SECONDS = 24, 0.4  # of each side of a pair, within so much wall time
@@ -77,19 +78,24 @@ class Host(Observer):
         (old, new), core = map(_Side, both[0]), current_core()
         return in_turns(lambda is_new: (new if is_new else old).turn(core))
 
-    def turn(self, copies: Sequence[Loaded], core: int) -> float:
+    def turn(self, copies: Sequence[Loaded], core: int) -> float | None:
         if self._side is None or self._side.loaded is not copies[0]:
             self._side = _Side(copies[0])
         return self._side.turn(core)
 
 
-def in_turns(take: Callable[[bool], float]) -> Mapping[str, Sides]:
-    """Take values of both sides in turns: old new new old, new old old new. ``take``: one, of the new side or not."""
+def in_turns(take: Callable[[bool], float | None]) -> Mapping[str, Sides]:
+    """Take values of both sides in turns: old new new old, new old old new; none where one cannot be taken.
+
+    ``take``: takes one, of the new side or not.
+    """
     values: dict[bool, list[float]] = {False: [], True: []}
     begin, first = time.perf_counter(), False
     while (count := len(values[True])) < BURSTS or (count < MOST_BURSTS and time.perf_counter() - begin < SECONDS):
         for is_new in (first, not first, not first, first):
-            values[is_new].append(take(is_new))
+            if (value := take(is_new)) is None:
+                return {}
+            values[is_new].append(value)
         first = not first
     return {"host_seconds": (tuple(values[False]), tuple(values[True]))}
 
@@ -120,26 +126,32 @@ class _Side:
             self._start = gpu().in_sequence([launch for _, launch, _ in each], starts)
             self._own += len(starts) * _seconds_of_ctypes()
         loaded.restore()
-        self._size = BURST if (gpu().time(loaded.start, watched=False) or 0.0) < LONG else SHORT_BURST
+        is_long = (gpu().time(loaded.start, watched=False) or 0.0) >= LONG
+        self._sizes = [*[BURST] * (not is_long), SHORT_BURST, SHORTEST_BURST]
 
     def burst(self) -> list[float]:
-        """Return the host's seconds of launches one after the other; none if they wait. Raises DeviceError."""
-        with self._errors():
-            taken = _burst(self._start, self._size, self.loaded.restore, self._after)
-        return [max(seconds - self._own, LEAST) for seconds in taken]
+        """Return the host's seconds of launches, none of which waits; none where the shortest burst does.
 
-    def turn(self, core: int) -> float:
-        """Return the median of a burst on a core. Raises DeviceError where a launch waits."""
+        Raises DeviceError where a call fails.
+        """
+        while self._sizes:
+            with self._errors():
+                taken = _burst(self._start, self._sizes[0], self.loaded.restore, self._after)
+            if taken:
+                return [max(seconds - self._own, LEAST) for seconds in taken]
+            self._sizes.pop(0)
+        return []
+
+    def turn(self, core: int) -> float | None:
+        """Return the median of a burst on a core; None where launches wait."""
         with _on_core(core):
             taken = self.burst()
-        if taken:
-            return round(statistics.median(taken), 10)
-        raise DeviceError(f"{self.loaded.case.id}: --host: a launch waits for the GPU, however few are queued")
+        return round(statistics.median(taken), 10) if taken else None
 
 
 def _burst(
     start: Callable[[], object],
-    size: int = BURST,
+    size: int,
     before: Callable[[], None] = nothing,
     after: Callable[[], None] = nothing,
 ) -> list[float]:

@@ -69,8 +69,8 @@ class Observer:
         """Return the same of the old and the new side of a pair."""
         return {}
 
-    def turn(self, copies: Sequence[Loaded], core: int) -> float:
-        """Return a value of what it compares in turns of two processes, on one core, where ``is_apart``."""
+    def turn(self, copies: Sequence[Loaded], core: int) -> float | None:
+        """Return a value of what it compares in turns of two processes, on one core, where ``is_apart``, or None."""
         raise NotImplementedError
 
 
