@@ -239,6 +239,7 @@ def release(keep: tuple[object, ...] | None = None) -> None:
         known.clear()
     state.inputs.release(keep)
     candidate_samples.release()
+    observers.release()
 
 
 def announce(cases: Sequence[Case], reference: bool = True) -> None:

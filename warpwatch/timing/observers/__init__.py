@@ -54,6 +54,12 @@ def launch_sides(asked: Collection[str], both: Sequence[tuple[Loaded, Loaded]]) 
     return _joined(observer.launch_sides(both) for observer in _asked(asked, both[0][1]))
 
 
+def release() -> None:
+    """Have observers forget the prepared case."""
+    for observer in OBSERVERS:
+        observer.release()
+
+
 def _asked(asked: Collection[str], loaded: Loaded) -> list[Observer]:
     return [observer for option in asked if not (observer := BY_OPTION[option]).leaves_out(loaded.case)]
 

@@ -15,7 +15,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -36,7 +36,7 @@ UNUSED = 2  # first launches of a burst, for which the host's caches are not war
 BURST, SHORT_BURST, SHORTEST_BURST = 18, 6, UNUSED + 1
 LONG = 1e-3  # seconds of a launch on the GPU, from which on bursts are short
 BURSTS = 10  # of a case, and of each side of a pair at least
-MOST_BURSTS, SECONDS = 24, 0.4  # of each side of a pair, within so much wall time
+MOST_BURSTS, SECONDS = 40, 0.6  # of each side of a pair, within so much wall time
 TRIES = 5  # of a burst whose hold runs into its limit
 LEAST = 50e-9  # seconds, below which the clock tells nothing
 NODES, GRAPHS = 100, 5  # launches of a graph, and how often it is launched
@@ -56,7 +56,10 @@ class Host(Observer):
     }
     missing: ClassVar = "its test failed before, or it queues so much that a launch waits for the GPU"
     is_apart: ClassVar = True
-    _side: _Side | None = None  # of which the last turn was
+
+    def __init__(self) -> None:
+        self._side: _Side | None = None  # whose turns are taken
+        self._until_release = ExitStack()
 
     def leaves_out(self, case: Case) -> str:
         if case.variant.on_host:
@@ -75,13 +78,19 @@ class Host(Observer):
         return {**facts, **_in_graph(copies[0])}
 
     def launch_sides(self, both: Sequence[tuple[Loaded, Loaded]]) -> Mapping[str, Sides]:
-        (old, new), core = map(_Side, both[0]), current_core()
-        return in_turns(lambda is_new: (new if is_new else old).turn(core))
+        old, new = map(_Side, both[0])
+        with _on_core(current_core()):
+            return in_turns(lambda is_new: (new if is_new else old).turn())
 
     def turn(self, copies: Sequence[Loaded], core: int) -> float | None:
-        if self._side is None or self._side.loaded is not copies[0]:
+        if self._side is None:
             self._side = _Side(copies[0])
-        return self._side.turn(core)
+            self._until_release.enter_context(_on_core(core))  # in each turn the core's caches are its own
+        return self._side.turn()
+
+    def release(self) -> None:
+        self._side = None
+        self._until_release.close()
 
 
 def in_turns(take: Callable[[bool], float | None]) -> Mapping[str, Sides]:
@@ -142,10 +151,9 @@ class _Side:
             self._sizes.pop(0)
         return []
 
-    def turn(self, core: int) -> float | None:
-        """Return the median of a burst on a core; None where launches wait."""
-        with _on_core(core):
-            taken = self.burst()
+    def turn(self) -> float | None:
+        """Return the median of a burst; None where launches wait."""
+        taken = self.burst()
         return round(statistics.median(taken), 10) if taken else None
 
 

@@ -73,6 +73,9 @@ class Observer:
         """Return a value of what it compares in turns of two processes, on one core, where ``is_apart``, or None."""
         raise NotImplementedError
 
+    def release(self) -> None:
+        """Forget the prepared case, which is not launched any more."""
+
 
 def no_repetition(case: Case) -> str:
     """Say why launches of a case cannot follow each other with nothing restored between; empty where they can."""
