@@ -13,9 +13,10 @@ where that is another. ``needs``: registers and bytes of local memory of kernels
 factor on all times. ``wrong_later``: cases that are right until their samples are taken. ``others``: how many processes
 of this run find another program at work beside a case, which then takes three times as long. ``gpus``: how many there
 are. ``other_slug``: the model of all but the first of them. ``model``: of all GPUs, as NVML tells it before one is
-opened. ``energy``: factors on the energy of the new side of a pair. ``clocks``: SM clocks in MHz that stamps read
-beside the samples of the old and the new side of a pair. ``dies``: a case that ends its process. ``announced``: a file
-for the cases that the worker process is told of beforehand. ``locks``: the folder of the lock files of GPUs.
+opened. ``energy``, ``host``: factors on energy and host time of the new side of a pair. ``clocks``: SM clocks in MHz
+that stamps read beside the samples of the old and the new side of a pair. ``dies``: a case that ends its process.
+``announced``: a file for the cases that the worker process is told of beforehand. ``locks``: the folder of the lock
+files of GPUs.
 """
 
 from __future__ import annotations
@@ -165,17 +166,22 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     beside: dict[str, Any] = {}
     if "clocks" in PLAY:
         beside["mhz"] = tuple((float(mhz),) * 10 for mhz in PLAY["clocks"])
-    if plan.observers and not observers.BY_OPTION["energy"].leaves_out(case):
-        _, new_joules = beside["joules"] = _joules(case_id)
-        facts["joules"] = sum(new_joules) / len(new_joules)
+    for option in plan.observers:
+        if not observers.BY_OPTION[option].leaves_out(case):
+            fact, usual = OBSERVED[option]
+            _, of_new = beside[fact] = _observed(case_id, option, usual)
+            facts[fact] = sum(of_new) / len(of_new)
     return PairSamples(
         old=old, new=new, clocks=(clock(), clock()), cycles=round(1e6 * share), facts=facts, beside=beside
     )
 
 
-def _joules(case_id: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    factor = next((each for name, each in PLAY.get("energy", {}).items() if name in case_id), 1.0)
-    noise = [_noise.gauss(0.05, 0.0001) for _ in range(4)]
+OBSERVED = {"energy": ("joules", 0.05), "host": ("host_seconds", 5e-6)}
+
+
+def _observed(case_id: str, option: str, usual: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    factor = next((each for name, each in PLAY.get(option, {}).items() if name in case_id), 1.0)
+    noise = [usual * _noise.gauss(1, 0.002) for _ in range(4)]
     return (noise[0], noise[3]), (factor * noise[1], factor * noise[2])
 
 
@@ -227,7 +233,7 @@ ANSWERS: dict[Callable[..., Any], Callable[..., Any]] = {
     observers.objection: lambda asked: PLAY.get("no_energy", "") if asked else "",
     observers.begin: lambda: None,
     observers.end: lambda: clock_facts([clock(), clock()]),
-    sampling.observe: lambda asked: {} if "hello" in _prepared else {"joules": 0.05, "watts": 400.0},
+    sampling.observe: lambda asked: {} if "hello" in _prepared else dict(OBSERVED[option] for option in asked),
     pairs.measure_pair: measure_pair,
     sampling.settle: lambda: None,
     sampling.announce: announce,

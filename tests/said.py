@@ -10,10 +10,12 @@ from typing import Any
 NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 TABLE = re.compile(r"^(?P<case>\w+-\w+-[\w-]+) +(?P<figures>[\d.,]+ .*)$")
 # Words between figures, which say what the keys of the document say.
-WORDS = frozenset("median floor process processes µs % -> mJ a launch energy turn by to".split())  # noqa: SIM905
+WORDS = frozenset("median floor process processes µs % -> mJ a launch energy host time turn by to".split())  # noqa: SIM905
 # What is a flag or another word in the document.
-FLAGS = {"probably slower (of those": ("suspect", True), "more energy": ("verdict", "slower")}
-FLAGS |= {"less energy": ("verdict", "faster"), "unsure energy": ("verdict", "unsure")}
+FLAGS: dict[str, tuple[str, object]] = {"probably slower (of those": ("suspect", True)}
+for quantity in ("energy", "host time"):
+    FLAGS |= {f"more {quantity}": ("verdict", "slower"), f"less {quantity}": ("verdict", "faster")}
+    FLAGS |= {f"unsure {quantity}": ("verdict", "unsure")}
 SECTION = re.compile(r"^(=+|-+) .* (=+|-+)$|^[=-]{20,}$|^Legend:")
 FAILURE = re.compile(r"^_+ (?P<title>\S.*\S) _+$")
 
@@ -66,8 +68,8 @@ def figures(value: Any) -> Iterator[str]:
 
 
 def flagged(entry: Mapping[str, Any], key: str, value: object) -> bool:
-    """Tell whether time or energy of a case has a value."""
-    return any(side and side[key] == value for side in (entry["comparison"], entry["energy"]))
+    """Tell whether time, energy or host time of a case has a value."""
+    return any(side and side[key] == value for side in (entry["comparison"], entry["energy"], entry["host"]))
 
 
 def lost_of(part: str, entry: Mapping[str, Any]) -> Iterator[str]:

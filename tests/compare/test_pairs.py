@@ -83,7 +83,7 @@ def compare(
         return dict.fromkeys(self.pairs, Decision(verdict=Verdict.SAME if decided else Verdict.UNSURE))
 
     monkeypatch.setattr(PairComparison, "_decide", decide)
-    monkeypatch.setattr(PairComparison, "_decide_energy", lambda self: {})
+    monkeypatch.setattr(PairComparison, "_decide_beside", lambda self: None)
     monkeypatch.setattr(pairs, "_may_change", lambda decision: decision.verdict == Verdict.UNSURE)
     monkeypatch.setattr(measurement, "announce_next", lambda *given, reference: None)
     comparison = PairComparison(pairs={name: cast("Pair", pair(name)) for name in "ab"})

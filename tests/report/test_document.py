@@ -13,7 +13,7 @@ from msgspec import structs
 
 from tests.project import ROOT
 from tests.said import lost
-from warpwatch.compare import energy
+from warpwatch.compare.beside import HOST_TIME, lines
 from warpwatch.report.document import (
     MISSING,
     Document,
@@ -70,6 +70,10 @@ def run(**more: Any) -> RunRecord:
             slower: decision(Verdict.SLOWER, 0.0513, ratio=1.31, low=1.28, high=1.37, floor=0.034),
             CASES[Verdict.SAME]: decision(Verdict.UNSURE, 0.0513),
         },
+        "hosts": {
+            slower: decision(Verdict.SLOWER, 8.76e-6, ratio=1.42, low=1.36, high=1.48, floor=0.087),
+            CASES[Verdict.SAME]: decision(Verdict.UNSURE, 9.87e-6),
+        },
         "missing": [CASES[Verdict.MISSING]],
         "explained": {slower: explained},
         "next_steps": {slower: f"python -m warpwatch explain {slower} --against HEAD"},
@@ -86,7 +90,8 @@ def document(record: RunRecord, end: End = End.PASSED, message: str = "", root: 
 
 
 def printed(record: RunRecord) -> str:
-    return "\n".join([*summary(record.decisions, record.missing), *energy.lines(record.energies)])
+    beside = [*lines(record.energies), *lines(record.hosts, HOST_TIME)]
+    return "\n".join([*summary(record.decisions, record.missing), *beside])
 
 
 def test_the_document_has_what_is_printed_of_each_verdict() -> None:
@@ -116,6 +121,7 @@ def _without(*path: str) -> Callable[[Any], None]:
         (Verdict.SLOWER, _without("comparison", "floor")),
         (Verdict.SLOWER, _without("cause")),
         (Verdict.SLOWER, _without("energy", "before")),
+        (Verdict.SLOWER, _without("host", "before")),
         (Verdict.UNSURE, _without("comparison", "suspect")),
         (Verdict.FASTER, _without("comparison", "processes")),
         (Verdict.MISSING, _without("reason")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpwatch.compare.energy import line as energy_line
+from warpwatch.compare.beside import line as energy_line
 from warpwatch.report.tables import figures_of, line
 from warpwatch.verdict.rule import Decision, Verdict
 

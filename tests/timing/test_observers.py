@@ -55,7 +55,8 @@ def test_each_fact_has_a_unit_and_one_observer() -> None:
     facts = [fact for observer in observers.OBSERVERS for fact in observer.units]
     assert len(facts) == len(set(facts))
     clock = {"sm_clock_mhz", "throttle", "other_processes"}
-    assert clock | {"overhead", "remarks", "data", "joules", "watts"} == set(facts)
+    host = {"host_seconds", "host_iqr", "graph_seconds", "graph_of_one_seconds", "allocated_bytes"}
+    assert clock | host | {"overhead", "remarks", "data", "joules", "watts"} == set(facts)
 
 
 def test_only_observers_that_are_asked_for_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from warpwatch.revision import call_process
 from warpwatch.runs.faults import Text
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Measured
+from warpwatch.timing.observers.host import current_core, in_turns
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.timing.side_by_side import OtherSideFailed, Plan, take_turns
 from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, Stopping
@@ -36,7 +37,8 @@ from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, Stopping
 class Answer(conversation.Answer):
     """Answer of call_process.py. ``value``: of a sample, its seconds, and how many were thrown away before it.
 
-    ``launches``: of a call that is prepared, as ``Facts.launches``.
+    Of what is observed, the value and 0, if there is one. ``launches``: of a call that is prepared, as
+    ``Facts.launches``.
     """
 
     value: tuple[Annotated[float, Meta(gt=0, le=1e6)], Annotated[int, Meta(ge=0, le=10**6)]] | None = None
@@ -80,7 +82,24 @@ class OtherProcess:
         if plan.check:
             measured.accepted = call(sampling.finish, plan.kind, statistics.median(pairs.new))
             self._ask("finish")
-        return pairs
+        return self._observe(measured, plan, pairs)
+
+    def _observe(self, measured: Measured, plan: Plan, pairs: PairSamples) -> PairSamples:
+        """Observe both sides as far as it is asked for, in turns too, and return the samples with what there was."""
+        call, beside, facts = measured.kernel.worker.call, {**pairs.beside}, {**pairs.facts}
+        for option in plan.observers:
+            turn = option, call(current_core)
+
+            def take(is_new: bool, turn: tuple[str, int] = turn) -> float | None:
+                if is_new:
+                    return call(sampling.observe_turn, *turn)
+                value = self._ask("observe", *turn).value
+                return value and value[0]
+
+            beside |= in_turns(take)
+        if plan.check and plan.observers:
+            facts |= call(sampling.observe, plan.observers)
+        return replace(pairs, beside=beside, facts=facts)
 
     def _sampler(self, measured: Measured, kind: str) -> Callable[[int, bool], tuple[float, int]]:
         """Return a function that takes a sample of a side; the first one after a change of sides is left out."""
@@ -110,5 +129,5 @@ class OtherProcess:
         """End the process, if there is one."""
         self._conversation.stop()
 
-    def _ask(self, name: str, *arguments: str | bool) -> Answer:
+    def _ask(self, name: str, *arguments: str | int) -> Answer:
         return self._conversation.ask(self._settings.launch_timeout + CALL_SECONDS, name, *arguments)

@@ -42,6 +42,7 @@ class Part:
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     controls: Mapping[str, Decision] = field(default_factory=dict)
     energy: Mapping[str, Decision] = field(default_factory=dict)
+    host: Mapping[str, Decision] = field(default_factory=dict)
     explained: Mapping[str, Explained] = field(default_factory=dict)
     contracts: Mapping[str, tuple[Clause, ...]] = field(default_factory=dict)
     costs: Mapping[str, BuildCost] = field(default_factory=dict)
@@ -63,6 +64,8 @@ class Comparison(ABC):
         Verdicts of cases of the same machine code on both sides that were measured all the same.
     energy
         Decisions about the energies of cases, where they were measured.
+    host
+        Decisions about the host's times of their launches, where they were measured.
     explained
         Why cases are slower or faster, with the figures of both sides.
     contracts
@@ -84,6 +87,7 @@ class Comparison(ABC):
     decisions: dict[str, Decision] = field(default_factory=dict)
     controls: dict[str, Decision] = field(default_factory=dict)
     energy: dict[str, Decision] = field(default_factory=dict)
+    host: dict[str, Decision] = field(default_factory=dict)
     explained: dict[str, Explained] = field(default_factory=dict)
     contracts: dict[str, tuple[Clause, ...]] = field(default_factory=dict)
     costs: dict[str, BuildCost] = field(default_factory=dict)
@@ -104,9 +108,10 @@ class Comparison(ABC):
         return sum(decision.verdict in COMPARED for decision in self.decisions.values())
 
     @property
-    def takes_more_energy(self) -> bool:
-        """True where any kernel takes more energy than before."""
-        return any(decision.verdict == Verdict.SLOWER for decision in self.energy.values())
+    def grown(self) -> set[str]:
+        """Conditions of --fail-on that hold because a kernel takes more of something than before."""
+        beside = {"energy": self.energy, "host": self.host}
+        return {name for name, each in beside.items() if any(one.verdict == Verdict.SLOWER for one in each.values())}
 
     @property
     def against(self) -> str:
@@ -149,6 +154,7 @@ class Comparison(ABC):
             self.decisions |= part.decisions
             self.controls |= part.controls
             self.energy |= part.energy
+            self.host |= part.host
             self.explained |= part.explained
             self.contracts |= part.contracts
             self.costs |= part.costs

@@ -55,6 +55,8 @@ AT_THE_FLOOR = 0.2
 SPARE_BYTES, SMALL_PART = 700 * 2**20, 1 / 8
 # The standard deviation of a process's ratio of energies is the same for all kernels: 0.3 to 0.7 % of six on an H100.
 ENERGY_PRIOR = Prior(0.005, 0.0, 4.0)
+# That of the host's times of two processes.
+HOST_PRIOR = Prior(0.02, 0.0, 4.0)
 PAIR_SECONDS = 0.25  # the most wall time for the samples of a case in one process
 
 
@@ -115,6 +117,7 @@ class Pair:
         measured.facts |= taken.facts | declared(measured.kernel, measured.case)
         measured.facts["hold_timeouts"] = taken.thrown_away
         measured.facts |= clock_facts(taken.clocks)
+        measured.remark_on_facts()
         measured.is_pair, measured.pending, measured.rounds = True, list(taken.new), len(taken.new)
         return measured
 
@@ -166,16 +169,18 @@ def combined(taken: Sequence[PairSamples], logs: Sequence[float]) -> Effect:
     return paired(before, after, logs)
 
 
-def _energy_effect(taken: Sequence[PairSamples], doubt: str) -> Effect | None:
+def effect_beside(taken: Sequence[PairSamples], name: str) -> Effect | None:
+    """Combine the processes that measured energies or host times, by the fact's name; None where none did."""
+    sides = [samples.beside[name] for samples in taken if name in samples.beside]
+    known = [PairSamples(old=tuple(old), new=tuple(new)) for old, new in sides]
+    return combined(known, [each.log for each in known]) if known else None
+
+
+def energy_effect(taken: Sequence[PairSamples], doubt: str) -> Effect | None:
     """Combine the processes that measured energy; None where none did. Effect.before and .after are in joules."""
-    joules = [samples.beside["joules"] for samples in taken if "joules" in samples.beside]
-    if not joules:
-        return None
-    logs = [fmean(map(math.log, new)) - fmean(map(math.log, old)) for old, new in joules]
-    before, after = (fmean(map(fmean, side)) for side in zip(*joules, strict=True))
     others = clock_facts([clock for samples in taken for clock in samples.clocks]).get("other_processes", ())
-    why = disturbance(Facts(other_processes=others)) or doubt
-    return replace(paired(before, after, logs), doubt=why, no_gain=why)
+    why, effect = disturbance(Facts(other_processes=others)) or doubt, effect_beside(taken, "joules")
+    return effect and replace(effect, doubt=why, no_gain=why)
 
 
 def _hindrance(taken: PairSamples) -> str:
@@ -198,7 +203,8 @@ class PairComparison:
     """Compares all pairs of a run.
 
     ``doubt`` says why times of this device judge no kernel, or is empty. ``parts``: the number of parts of the run,
-    each of which has its own comparison. ``energy``: decisions about energies, where they were measured.
+    each of which has its own comparison. ``energy``, ``host``: decisions about energies and the host's times, where
+    they were measured.
     """
 
     doubt: str = ""
@@ -206,6 +212,7 @@ class PairComparison:
     pairs: dict[str, Pair] = field(default_factory=dict)
     prior: Prior | None = None
     energy: dict[str, Decision] = field(default_factory=dict)
+    host: dict[str, Decision] = field(default_factory=dict)
 
     def decide(self, again: Again) -> dict[str, Decision]:
         """Decide about all pairs together, after SCREENING_PROCESSES and for undecided ones after more."""
@@ -216,8 +223,10 @@ class PairComparison:
                 break
             self._again(todo, process, again)
             if process + 1 >= SCREENING_PROCESSES:
-                decisions, self.energy = self._decide(), self._decide_energy()
+                decisions = self._decide()
+                self._decide_beside()
                 unknown = [] if self.doubt else [*decisions.items(), *self.energy.items()]
+                unknown += self.host.items()
                 todo = list(dict.fromkeys(name for name, decision in unknown if _may_change(decision)))
             if todo:
                 open_more_spares([pair.measured for pair in self.pairs.values()], process + 1)
@@ -237,11 +246,17 @@ class PairComparison:
             take_next_process(worker)
         again.each(cases, lambda name: self.pairs[name].take(process))
 
-    def _decide_energy(self) -> dict[str, Decision]:
-        """Decide about the energies of all pairs that have any, by the rule of times."""
-        effects = {name: _energy_effect(pair.taken, self.doubt) for name, pair in self.pairs.items()}
-        known = {name: effect for name, effect in effects.items() if effect}
-        return decide(known, ENERGY_PRIOR, looks=LOOKS, parts=self.parts)
+    def _decide_beside(self) -> None:
+        """Decide about energies and host times of all pairs that have any, by the rule of times.
+
+        No doubt about the GPU's times is one about the host's.
+        """
+        energies = {name: energy_effect(pair.taken, self.doubt) for name, pair in self.pairs.items()}
+        hosts = {name: effect_beside(pair.taken, "host_seconds") for name, pair in self.pairs.items()}
+        self.energy, self.host = (
+            decide({name: effect for name, effect in effects.items() if effect}, prior, looks=LOOKS, parts=self.parts)
+            for effects, prior in ((energies, ENERGY_PRIOR), (hosts, HOST_PRIOR))
+        )
 
     def _decide(self) -> dict[str, Decision]:
         """Decide about all pairs from the samples taken so far."""

@@ -30,6 +30,7 @@ from warpwatch.machine_code.cubin import code_digest
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.identity import difference, incomparable
 from warpwatch.timing.measurement import Again, Budget, Measured
+from warpwatch.timing.observers import BY_OPTION
 from warpwatch.timing.side_by_side import OtherSideFailed
 from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 
@@ -81,7 +82,7 @@ class RevisionComparison(Comparison):
                 self.identical[case.id] = self._pair(kernel, case, cold)
             return None
         pair = self._pair(kernel, case, cold)
-        pair.observers = () if pair.apart else budget.observers
+        pair.observers = tuple(each for each in budget.observers if BY_OPTION[each].is_apart or not pair.apart)
         if not self.side_by_side.pairs:
             load_in_background()
         kernel.worker.await_spares()
@@ -155,6 +156,7 @@ class RevisionComparison(Comparison):
         for name, decision in self.side_by_side.decide(again).items():
             (self.decisions if name in changed else self.controls)[name] = decision
         self.energy = {name: each for name, each in self.side_by_side.energy.items() if name in self.decisions}
+        self.host = {name: each for name, each in self.side_by_side.host.items() if name in self.decisions}
         if self.apart:
             self.apart.stop()
         for pair in changed.values():

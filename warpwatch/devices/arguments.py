@@ -89,12 +89,13 @@ Launches = Sequence[tuple[Function, Launch, Sequence["Argument"]]]
 
 @dataclass(frozen=True)
 class Prepared:
-    """The first kernel that a case launches, and what launches them all. ``notes``, ``symbols``: as in Loaded."""
+    """The first kernel that a case launches, and what launches them all. Other fields are those of Loaded."""
 
     function: Function
     start: Callable[[], None]
     notes: tuple[str, ...] = ()
     symbols: Mapping[str, str] = field(default_factory=dict)
+    launches: Launches = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +195,7 @@ def prepare_launches(
         if note := check_variable(symbol, size, declared, array, may_be_cut=name in pointed):
             notes.append(f"symbols   {note}")
     start = machine.in_sequence([launch for _, launch, _ in launches], starts)
-    return Prepared(launches[0][0], start, tuple(notes), symbols)
+    return Prepared(launches[0][0], start, tuple(notes), symbols, launches)
 
 
 def _check_arguments(case: Case, kernels: Kernels, launches: Launches) -> list[str]:

@@ -25,6 +25,7 @@ ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, which cuIpcOpenMem
 HANDLE_BYTES = 64  # of a CUipcMemHandle
 BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so on
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
+USED_NOW, USED_AT_MOST = 7, 8  # CU_MEMPOOL_ATTR_USED_MEM_CURRENT and _HIGH
 # Settings of a context that a call may change, in words, by CUlimit.
 LIMITS = {
     0: "the stack size of threads",
@@ -112,8 +113,13 @@ class Module:
         )
         return address.value
 
-    def launcher(self, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
-        """Return a function that launches a kernel in clusters of blocks, or cooperatively. Raises DeviceError."""
+    def launcher(
+        self, name: str, launch: Launch, stream: int, packed: bytes, *, does_launch: bool = True
+    ) -> Callable[[], None]:
+        """Return a function that launches a kernel, also in clusters of blocks or cooperatively. Raises DeviceError.
+
+        ``does_launch``: otherwise its Python is the same, and what it calls does nothing.
+        """
         cuda, kernel = self._cuda, self.function(name)
         how = "cooperatively" if launch.cooperative else f"in clusters of {launch.cluster}"
         _check(
@@ -131,9 +137,11 @@ class Module:
             three(*launch.grid), three(*launch.block), launch.shared_bytes, stream, attributes, len(values)
         )
         kept = (buffer, size, attributes)  # what `extra` and `config` point to
+        called = cuda.cuLaunchKernelEx if does_launch else ctypes.CDLL(None).abs
+        called.restype = ctypes.c_int if does_launch else None
 
         def start(_: object = kept) -> None:
-            if status := cuda.cuLaunchKernelEx(ctypes.byref(config), kernel, None, extra):
+            if status := called(ctypes.byref(config), kernel, None, extra):
                 raise DeviceError(f"launching {name} {how} failed with status {status}: {_needs(launch, status)}")
 
         return start
@@ -273,6 +281,29 @@ class Event:
         return milliseconds.value * 1e-3
 
 
+class Pool:
+    """Memory pool of the current device, from which the driver allocates in the order of a stream."""
+
+    def __init__(self) -> None:
+        """Find the pool. Raises DeviceError, and AttributeError where the driver has none."""
+        device, self._pool = ctypes.c_int(), ctypes.c_void_p()
+        _check(_driver().cuCtxGetDevice(ctypes.byref(device)), "the current device is unknown")
+        _check(_driver().cuDeviceGetMemPool(ctypes.byref(self._pool), device), "there is no memory pool")
+
+    def used(self, attribute: int) -> int:
+        """Return the bytes in use: USED_NOW, or USED_AT_MOST since ``forget``. Raises DeviceError."""
+        value = ctypes.c_uint64()
+        status = _driver().cuMemPoolGetAttribute(self._pool, attribute, ctypes.byref(value))
+        _check(status, "the use of a memory pool is unknown")
+        return value.value
+
+    def forget(self) -> None:
+        """Let the most that was in use be what is in use now. Raises DeviceError."""
+        zero = ctypes.c_uint64()
+        status = _driver().cuMemPoolSetAttribute(self._pool, USED_AT_MOST, ctypes.byref(zero))
+        _check(status, "the use of a memory pool cannot be counted anew")
+
+
 @functools.cache
 def has_context_events() -> bool:
     """Tell whether the driver has events of the whole current context: that of CUDA 12.5 and newer does."""
@@ -288,7 +319,7 @@ def has_context_events() -> bool:
 def current_context() -> ctypes.c_void_p:
     """Return the handle of this thread's current context, null where there is none."""
     context = ctypes.c_void_p()
-    ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(context))
+    _driver().cuCtxGetCurrent(ctypes.byref(context))  # after each launch of a call: to load the library takes 10 µs
     return context
 
 

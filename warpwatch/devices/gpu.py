@@ -9,7 +9,7 @@ import functools
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -61,6 +61,26 @@ class Calls(Protocol):
         """End it, and free the memory that it had, before this process ends."""
 
 
+class QueuedCall:
+    """Launches a prepared call.
+
+    ``queue``: the function that its declaration returns. ``settings``: as they were before it was prepared.
+    """
+
+    def __init__(self, device: Device, case: Case, queue: Callable[[], object], settings: outside.Settings) -> None:
+        self._device, self._case, self.queue, self.settings = device, case, queue, settings
+
+    def __call__(self) -> None:
+        self._device.called = self._case
+        with self.errors():
+            self.queue()
+            self.settings.return_to_context()
+
+    def errors(self) -> AbstractContextManager[None]:
+        """Turn whatever the call raises into DeviceError."""
+        return self._device.errors_of_call(f"queueing {self._case.variant.name}")
+
+
 class Device:
     """An open GPU with one context, and one stream that does not wait for the default stream."""
 
@@ -90,7 +110,7 @@ class Device:
         image = compile_file(Path(__file__).with_name("hold.cu"), {}, self.info.timing_target)
         self._hold = self.load(image.path, "hold")
         self.launcher(self._hold, ONE, (np.uint64(0), np.uint32(0), np.int64(0)))  # prepared once for all samples
-        self._called: Case | None = None  # whose call is a part of the present sample
+        self.called: Case | None = None  # whose call is a part of the present sample
         self._watch: outside.CallWatch | None = None  # once there was a call that runs in this process
 
     @contextmanager
@@ -211,13 +231,11 @@ class Device:
         refused = self.info.limits.refusal(launch, function.resources)
         if refused:
             raise DeviceError(refused)
-        module, kernel, image = function.handle
+        kernel = function.handle[1]
         packed, shared = pack(arguments, function.parameters or ()), launch.shared_bytes
         queue = self._queue(launch.stream)
         if launch.cluster != (1, 1, 1) or launch.cooperative:
-            again = self._loaded_again.get(module) or driver_calls.Module(image, function.name)
-            self._loaded_again[module] = again
-            return again.launcher(function.name, launch, int(queue.handle), packed)
+            return self._again(function).launcher(function.name, launch, int(queue.handle), packed)
         values = (packed,) if packed else ()
         what = (
             f"launching {demangled([function.name])[0]}, grid {launch.grid}, block {launch.block}, {shared:,} bytes of "
@@ -233,6 +251,29 @@ class Device:
                 kernel.prepared_async_call(launch.grid, launch.block, queue, *values, shared_size=shared)
 
         return start
+
+    def bare_launcher(
+        self, function: Function, launch: Launch, arguments: Sequence[np.generic], *, does_launch: bool = True
+    ) -> Callable[[], None]:
+        """Return a function that launches with little more than the driver's own call. Raises DeviceError.
+
+        ``does_launch``: as for ``driver_calls.Module.launcher``.
+        """
+        module, _, image = function.handle
+        is_new, again = module not in self._loaded_again, self._again(function)
+        for name in symbols.variables(read_image(image)) if is_new else ():
+            with suppress(self._driver.Error, DeviceError):  # as for ``variables``
+                address, size = module.get_global(name)
+                self.copy(again.variable(name), int(address), size)
+        packed, queue = pack(arguments, function.parameters or ()), int(self._queue(launch.stream).handle)
+        return again.launcher(function.name, launch, queue, packed, does_launch=does_launch)
+
+    def _again(self, function: Function) -> driver_calls.Module:
+        """Return a kernel's module as it is loaded once more. Raises DeviceError."""
+        module, _, image = function.handle
+        again = self._loaded_again.get(module) or driver_calls.Module(image, function.name)
+        self._loaded_again[module] = again
+        return again
 
     def _queue(self, name: str) -> Any:
         """Return the stream of that name, which no other waits for by itself."""
@@ -284,18 +325,12 @@ class Device:
         given = case.given | arrays | {"stream": int(self._stream.handle)}
         self._watch = self._watch or self._learn()
         settings = self._watch.begin()
-        with self._errors_of_call(f"preparing {case.variant.name}"):
+        with self.errors_of_call(f"preparing {case.variant.name}"):
             queue = named_arguments.call(case.variant.call.prepare, given)
             settings.return_to_context()
             self.context.synchronize()  # whatever it queued, on whatever stream
 
-        def start() -> None:
-            self._called = case
-            with self._errors_of_call(f"queueing {case.variant.name}"):
-                queue()
-                settings.return_to_context()
-
-        return start
+        return QueuedCall(self, case, queue, settings)
 
     @property
     def has_call(self) -> bool:
@@ -335,7 +370,7 @@ class Device:
             raise
 
     @contextmanager
-    def _errors_of_call(self, what: str) -> Iterator[None]:
+    def errors_of_call(self, what: str) -> Iterator[None]:
         """Turn whatever a call raises into DeviceError."""
         try:
             with self._errors(what):
@@ -482,14 +517,14 @@ class Device:
         Python's launch cost. It contains the GPU's own start of a kernel: an empty one takes 2.7 µs on an H200.
         """
         timeouts = int(self._hold_flags[1])
-        self._called = None
+        self.called = None
         self._hold_stream()
         try:
             with self._errors("recording an event"):
                 self._start.record(self._stream)
                 start()
                 self._stop.record(self._stream)
-                call = self._called if watched else None
+                call = self.called if watched else None
                 aftermath = self._watch.aftermath if call and self._watch else None
                 if aftermath:
                     aftermath.mark()

@@ -16,6 +16,7 @@ import locale
 import math
 import os
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -328,6 +329,56 @@ def holding(start: Callable[[], None], stream: int) -> Callable[[], None]:
         start()
 
     return hold_and_start
+
+
+def allocated_bytes(launch: Callable[[], None]) -> int:
+    """Return the bytes that each launch of a call allocates: from the driver's pool, PyTorch's or CuPy's.
+
+    ``launch``: launches, and waits for the end. Other memory of a GPU is freed when its work is done: a call that
+    allocates it waits while its stream is held, or keeps the memory (timing/observers/observer.py).
+    """
+    return min(max(count(launch) for count in (_from_driver, _from_torch, _from_cupy)) for _ in range(LAUNCHES))
+
+
+def _from_driver(launch: Callable[[], None]) -> int:
+    try:
+        pool = driver_calls.Pool()
+    except (AttributeError, DeviceError):  # of a driver or GPU without pools
+        launch()
+        return 0
+    pool.forget()
+    before = pool.used(driver_calls.USED_NOW)
+    launch()
+    return max(0, pool.used(driver_calls.USED_AT_MOST) - before)
+
+
+def _from_torch(launch: Callable[[], None]) -> int:
+    if not (torch := sys.modules.get("torch")) or not torch.cuda.is_initialized():
+        return 0
+
+    def allocated() -> int:
+        return int(torch.cuda.memory_stats().get("allocated_bytes.all.allocated", 0))
+
+    before = allocated()
+    launch()
+    return allocated() - before
+
+
+def _from_cupy(launch: Callable[[], None]) -> int:
+    cupy: Any = sys.modules.get("cupy")
+    if not cupy:
+        return 0
+    sizes = list[int]()
+
+    class Hook(cupy.cuda.memory_hook.MemoryHook):  # type: ignore[misc]  # CuPy has no types here
+        name = "warpwatch"
+
+        def malloc_postprocess(self, **given: Any) -> None:
+            sizes.append(given["mem_size"])
+
+    with Hook():
+        launch()
+    return sum(sizes)
 
 
 def threads() -> dict[int, str]:

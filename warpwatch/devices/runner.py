@@ -21,7 +21,7 @@ from warpwatch.catalogue.elements import no_word, word_of
 from warpwatch.catalogue.named_arguments import call
 from warpwatch.catalogue.names import BadCase
 from warpwatch.devices.accepting import accepted_of
-from warpwatch.devices.arguments import Prepared, named_arguments, prepare_launches
+from warpwatch.devices.arguments import Launches, Prepared, named_arguments, prepare_launches
 from warpwatch.devices.compile.builds import kernels_of, symbol_of
 from warpwatch.devices.digest import digests
 from warpwatch.devices.gpu import Device
@@ -92,6 +92,7 @@ class Loaded:
     again, and is to be called before each launch. ``notes``: what is unusual in the declaration, and the likely cause
     if the kernel turns out to be wrong. ``variables``: of the kernel's module, where their values were kept.
     ``symbols``: variables that hold inputs, with the names of these. ``firsts``: addresses of first values.
+    ``launches``: the kernels that ``start`` launches, each with its launch and arguments; none where it is a call.
     """
 
     case: Case
@@ -105,6 +106,7 @@ class Loaded:
     variables: Variables | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
     firsts: tuple[int, ...] = ()
+    launches: Launches = ()
 
     @functools.cached_property
     def results(self) -> tuple[GuardedArray, ...]:
@@ -235,6 +237,7 @@ def load_with(
         notes=prepared.notes,
         symbols=prepared.symbols,
         firsts=tuple(firsts.values()),
+        launches=prepared.launches,
     )
 
 

@@ -231,19 +231,20 @@ class Run:
             yield f"{word('fail-on')} {costs[0]} compares with another revision's builds: give {word('against')} REV"
         if value_of(self.config, "data") and (self.asked.against or value_of(self.config, "self-check")):
             yield f"{word('data')} times this code alone: leave {word('data')} or {self.asked.option} out"
-        if not value_of(self.config, "energy"):
-            if "energy" in fail_on:
-                yield f"{word('fail-on')} energy measures none by itself: give {word('energy')} too"
-            return
-        if value_of(self.config, "self-check"):
-            yield f"{word('self-check')} measures no energy: leave {word('energy')} out"
-        if "energy" in fail_on and not self.asked.against:
-            cure = f"give {word('against')} REV, or leave {word('fail-on')} energy out"
-            yield f"energies are compared with those of another revision: {cure}"
-        if isinstance(device, NoDevice):
-            yield f"{word('energy')} needs a GPU: {device}"
-        elif why := self.worker.call(observers.objection, asked_observers(self.config)):
-            yield f"{word('energy')}: {why}"
+        for option, measured, several in (("energy", "energy", "energies"), ("host", "host time", "host times")):
+            if not value_of(self.config, option):
+                if option in fail_on:
+                    yield f"{word('fail-on')} {option} measures none by itself: give {word(option)} too"
+                continue
+            if value_of(self.config, "self-check"):
+                yield f"{word('self-check')} measures no {measured}: leave {word(option)} out"
+            if option in fail_on and not self.asked.against:
+                cure = f"give {word('against')} REV, or leave {word('fail-on')} {option} out"
+                yield f"{several} are compared with those of another revision: {cure}"
+            if isinstance(device, NoDevice):
+                yield f"{word(option)} needs a GPU: {device}"
+            elif why := self.worker.call(observers.objection, [option]):
+                yield f"{word(option)}: {why}"
 
     @property
     def may_differ(self) -> bool:

@@ -301,6 +301,7 @@ class BenchPlugin:
             decisions=comparison.decisions,
             controls=comparison.controls,
             energy=comparison.energy,
+            host=comparison.host,
             explained=comparison.explained,
             contracts=comparison.contracts,
             costs=comparison.costs,

@@ -19,9 +19,10 @@ from warpwatch.catalogue.names import size_name, unknown_word
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases, weights_of
 from warpwatch.compare import compile_cost
+from warpwatch.compare.beside import ENERGY, HOST_TIME
+from warpwatch.compare.beside import lines as lines_beside
 from warpwatch.compare.comparison import COMPARED, Comparison
 from warpwatch.compare.contracts import broken
-from warpwatch.compare.energy import lines as energy_lines
 from warpwatch.compare.reference import RECORD
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.info import DeviceInfo
@@ -42,6 +43,12 @@ from warpwatch.verdict.other_data import LEAST, DataEffect
 from warpwatch.verdict.rule import Verdict
 from warpwatch.verdict.totals import Total, total
 
+# What observers that are asked for may have found of no case, by their options.
+MEASURED = {
+    "energy": "NO ENERGY WAS MEASURED",
+    "host": "NO HOST TIME WAS MEASURED",
+    "data": "NOTHING WAS TIMED ON OTHER DATA",
+}
 NOT_COMPARED = "not compared"  # a count in pytest's last line, which keeps it from being green
 ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 SHOWN = 20  # lines of a verdict, and rows of pytest-benchmark's table
@@ -124,6 +131,7 @@ class Ending:
             "decisions": comparison.decisions,
             "controls": {name: str(decision.verdict) for name, decision in comparison.controls.items()},
             "energies": comparison.energy,
+            "hosts": comparison.host,
             "contracts": comparison.contracts,
             "totals": self._totals(),
             "costs": comparison.costs,
@@ -146,10 +154,12 @@ class Ending:
 
     def _judge(self, session: pytest.Session, reporter: Reporter) -> list[str]:
         run, comparison, asked = self._run, self._run.comparison, self._run.asked
-        reasons, (measured, left_out) = value_of(self._config, "fail-on"), self._observed("energy")
-        silent, costs = bool(left_out) and not measured, compile_cost.failures(comparison.costs, reasons)
+        reasons = value_of(self._config, "fail-on")
+        observed = {option: self._observed(option) for option in MEASURED}
+        silent = {option: left_out for option, (measured, left_out) in observed.items() if left_out and not measured}
+        costs = compile_cost.failures(comparison.costs, reasons)
         unsure = any(each.standing == Standing.UNSURE for own in comparison.contracts.values() for each in own)
-        gated = ("energy" in reasons and silent) or ("unsure" in reasons and unsure)
+        gated = silent.keys() & {*reasons} or ("unsure" in reasons and unsure)
         if run.missing or costs or _fails(asked, comparison, reasons) or gated:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         nothing = bool(asked.option) and not comparison.compared
@@ -157,11 +167,8 @@ class Ending:
         if reporter and (left := list(run.passed) if nothing else others):  # whole reports: other plugins read them
             reporter.stats[NOT_COMPARED] = [run.passed[name] for name in left if name in run.passed]
         words = costs
-        if silent:
-            words += [f"NO ENERGY WAS MEASURED ({spelled(self._config, 'energy')}): {_reasons(left_out)}"]
-        timed, left_out = self._observed("data")
-        if left_out and not timed:
-            words += [f"NOTHING WAS TIMED ON OTHER DATA ({spelled(self._config, 'data')}): {_reasons(left_out)}"]
+        for option, left_out in silent.items():
+            words.append(f"{MEASURED[option]} ({spelled(self._config, option)}): {_reasons(left_out)}")
         if nothing:
             why = asked.nothing or _why_nothing(comparison)
             words.append(f"NOTHING WAS COMPARED ({asked.option}): {why}; no kernel could be called slower")
@@ -180,10 +187,11 @@ class Ending:
             lines += self._verdicts() if run.concluded else ["interrupted: no case has a verdict"]
         lines += total_lines(self._totals(), self._most)
         lines += contract_lines(comparison.contracts, self._most)
-        measured, left_out = self._observed("energy")
-        if measured and left_out:
-            total = measured + left_out.total()
-            lines.append(f"energy of {left_out.total()} of {total} kernels was not measured: {_reasons(left_out)}")
+        for option, subject in (("energy", "energy"), ("host", "host time")):
+            measured, left_out = self._observed(option)
+            if measured and left_out:
+                count = f"{left_out.total()} of {measured + left_out.total()}"
+                lines.append(f"{subject} of {count} kernels was not measured: {_reasons(left_out)}")
         lines += self._on_other_data()
         is_cut = any(text.startswith("... and ") for text in lines)
         if run.results.saved:
@@ -214,7 +222,7 @@ class Ending:
         return bool(self._run.gpu) and not self._run.gpu.get("note")
 
     def _verdicts(self) -> list[str]:
-        """Return lines on what was found of times, then of energies, where they were measured.
+        """Return lines on what was found of times, then of energies and host times, where they were measured.
 
         Where a list is cut, the whole of it is written beside the saved run, so that nothing is measured again to see
         it.
@@ -227,7 +235,8 @@ class Ending:
             with results.saving(f"the list of verdicts, as {file},"):
                 write_whole(file, "\n".join(whole) + "\n")
                 lines = summary(decisions, missing, most, f": {file} has all")
-        return [*lines, *energy_lines(self._run.comparison.energy)]
+        comparison = self._run.comparison
+        return [*lines, *lines_beside(comparison.energy, ENERGY), *lines_beside(comparison.host, HOST_TIME)]
 
     @property
     def _most(self) -> int | None:
@@ -290,7 +299,7 @@ class Ending:
             elif why := observer.leaves_out(self._run.cases[name]):
                 left_out[why] += 1
             elif self._run.cases[name].variant.call and (
-                self._run.asked.against or value_of(self._config, "untrusted")
+                (self._run.asked.against and not observer.is_apart) or value_of(self._config, "untrusted")
             ):
                 left_out["it is a call, which runs in a process of its own"] += 1
             else:
@@ -324,7 +333,7 @@ def _why_nothing(comparison: Comparison) -> str:
 
 def _fails(asked: Asked, comparison: Comparison, reasons: list[str]) -> bool:
     """Tell whether the comparison fails a run whose tests all passed. ``reasons``: of --fail-on."""
-    if ("common" in reasons and comparison.alarm) or ("energy" in reasons and comparison.takes_more_energy):
+    if ("common" in reasons and comparison.alarm) or comparison.grown & {*reasons}:
         return True
     if asked.option and not comparison.compared and (asked.required or "incomparable" in reasons):
         return True

@@ -102,14 +102,14 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "as 'nvcc=13.2 -arch=sm_90a -use_fast_math' (docs/toolchains.md).",
     },
     "self-check": _FLAG | {"help": "A/A test, then injected slowdowns: false alarms and sensitivity on this GPU."},
-    "fail-on": one_of("unsure", "incomparable", "common", "energy", "size", "compile-time")
+    "fail-on": one_of("unsure", "incomparable", "common", "energy", "host", "size", "compile-time")
     | {
         "action": "append",
         "default": [],
         "help": "Exit with 1 also where a case or a limit of a contract is unsure (unsure), where one cannot be "
         "compared or none was compared (incomparable), where all cases became slower together (common), where one "
-        "takes more energy (energy), or where, with --against, machine code or the time to compile it grew (size, "
-        "compile-time). Can be given several times.",
+        "takes more energy (energy) or more of the host's time (host), or where, with --against, machine code or the "
+        "time to compile it grew (size, compile-time). Can be given several times.",
     },
     "baseline": {
         "metavar": "WHERE",
@@ -145,6 +145,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "energy": _FLAG
     | {"help": "Measure the energy of a launch too, over a second of launches a case; with --against, of both sides."},
+    "host": _FLAG
+    | {
+        "help": "Measure the host's time of a launch too, its time in a CUDA graph, and what a call allocates in each "
+        "launch; with --against, the host's time of both sides."
+    },
     "data": _FLAG
     | {
         "help": "Time each case also on zeros, one value, sorted, sparse and subnormal values, and say where its time "

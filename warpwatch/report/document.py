@@ -121,7 +121,7 @@ class FaultEntry(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """Verdict on a case's time in seconds, or energy in joules, with its figures; None where nothing was measured.
+    """Verdict on a case's time or host time in seconds, or energy in joules, with its figures; None: not measured.
 
     ``ratio``: new over old, with its 95 % interval ``low`` to ``high``. ``floor``: the noise floor, a share.
     ``suspect``: probably slower. ``turn_by_turn``: the ratio comes from samples taken in turns, and that of the medians
@@ -149,9 +149,11 @@ class Measurement(Struct, frozen=True, kw_only=True):
     ``samples``: how many. ``iqr``: the interquartile range, as pytest-benchmark computes it. ``how``: a time was read,
     empty by events. ``launch_seconds``: the host's, of an empty kernel, below which there is no time by a slope.
     ``seed``: by which inputs were drawn that differed in each launch. ``share``: of the reference's rate. ``joules``:
-    of a launch. ``data``: times on other data, by kind, where they were asked for. ``code``: checksum of the machine
-    code. ``work``: digest of all that decides the case's work, equal where the same work is known to be done; empty
-    where a part is unknown.
+    of a launch. ``data``: times on other data, by kind, where they were asked for. ``host_seconds``, ``host_iqr``: the
+    host's time of a launch, its median and interquartile range. ``graph_seconds``, ``graph_of_one_seconds``: of a
+    launch in a CUDA graph of a hundred, and of one. ``allocated_bytes``: by a call in each launch. ``code``: checksum
+    of the machine code. ``work``: digest of all that decides the case's work, equal where the same work is known to be
+    done; empty where a part is unknown.
     """
 
     samples: int
@@ -170,6 +172,11 @@ class Measurement(Struct, frozen=True, kw_only=True):
     share: float | None
     joules: float | None
     watts: float | None
+    host_seconds: float | None
+    host_iqr: float | None
+    graph_seconds: float | None
+    graph_of_one_seconds: float | None
+    allocated_bytes: int
     data: Mapping[str, DataEffect]
     registers: int
     local_bytes: int
@@ -270,6 +277,7 @@ class CaseEntry(Struct, frozen=True, kw_only=True):
     reason: str
     comparison: Comparison | None
     energy: Comparison | None
+    host: Comparison | None
     measured: Measurement | None
     cause: Cause | None
     bisection: BisectionEntry | None
@@ -292,9 +300,10 @@ class Document(Struct, frozen=True, kw_only=True):
     """Document of a run. ``schema``: its version. ``message``: why it ended as it did, where no case says so.
 
     ``against``: commit of the other side; ``past``: files of the saved runs that were compared with. ``counts``: of
-    outcomes of tests, and of verdicts on times and on energies. ``others``: tests of no kernel that did not pass.
-    ``notes``: on the run as a whole; ``alarm``: what changed for all cases together. ``next``: what to do. ``costs``:
-    of builds on both sides. ``totals``: of builds whose family gives weights. ``code``: of ``warpwatch diff``.
+    outcomes of tests, and of verdicts on times, energies and host times. ``others``: tests of no kernel that did not
+    pass. ``notes``: on the run as a whole; ``alarm``: what changed for all cases together. ``next``: what to do.
+    ``costs``: of builds on both sides. ``totals``: of builds whose family gives weights. ``code``: of ``warpwatch
+    diff``.
     """
 
     schema: int = SCHEMA
@@ -363,7 +372,7 @@ def document_of(
 
 
 def _counts(record: RunRecord) -> dict[str, Counter[str]]:
-    judged = {"verdicts": record.decisions, "energies": record.energies}
+    judged = {"verdicts": record.decisions, "energies": record.energies, "hosts": record.hosts}
     verdicts = {name: Counter(str(each.verdict) for each in decisions.values()) for name, decisions in judged.items()}
     return {"tests": Counter(str(test.outcome) for test in record.tests)} | verdicts
 
@@ -383,7 +392,15 @@ def _cases(
     for test in record.tests:
         if test.case:
             tests.setdefault(test.case, []).append(test)
-    names = (*tests, *record.cases, *record.decisions, *record.energies, *record.controls, *record.missing)
+    names = (
+        *tests,
+        *record.cases,
+        *record.decisions,
+        *record.energies,
+        *record.hosts,
+        *record.controls,
+        *record.missing,
+    )
     entries = []
     for name in dict.fromkeys((*names, *causes, *bisections)):
         entry = _case(name, record, tests.get(name, []), root)
@@ -396,7 +413,7 @@ def _case(name: str, record: RunRecord, tests: Sequence[TestRecord], root: Path)
     decision = record.decisions.get(name)
     if decision is None and name in record.missing:
         decision = Decision(verdict=Verdict.MISSING, reason=MISSING)
-    energy, timed = record.energies.get(name), record.cases.get(name)
+    energy, host, timed = record.energies.get(name), record.hosts.get(name), record.cases.get(name)
     worst = next((test for outcome in WORST_FIRST for test in tests if test.outcome == outcome), None)
     explained, faults = decision.explanation if decision else "", _faults(tests, root)
     of_tests = worst.reason.partition("\n")[0] if worst else ""
@@ -410,6 +427,7 @@ def _case(name: str, record: RunRecord, tests: Sequence[TestRecord], root: Path)
         reason=(decision.reason if decision else "") or of_tests,
         comparison=comparison_of(decision) if decision else None,
         energy=comparison_of(energy) if energy else None,
+        host=comparison_of(host) if host else None,
         measured=_measurement(timed) if timed else None,
         cause=cause_of(explained, record.explained.get(name, Explained())) if explained else None,
         bisection=None,
@@ -458,6 +476,7 @@ def _measurement(timed: CaseRecord) -> Measurement:
     facts, samples = timed.facts, timed.samples
     names = [
         *("cache", "how", "launch_seconds", "seed", "gflops", "gbs", "share", "joules", "watts", "data"),
+        *("host_seconds", "host_iqr", "graph_seconds", "graph_of_one_seconds", "allocated_bytes"),
         *("registers", "local_bytes", "shared_bytes", "occupancy", "grid", "code_bytes", "compile_seconds"),
     ]
     return Measurement(

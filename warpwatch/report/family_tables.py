@@ -1,4 +1,4 @@
-"""Tables of a family's cases: times, block sizes, work partition, growth, gain over serial, energy and ladders.
+"""Tables of a family's cases: times, block sizes, work partition, growth, gain, energy, host times and ladders.
 
 They are made once, as data. The site shows them as HTML, ``warpwatch report`` as Markdown, and ``warpwatch study`` as
 Markdown, CSV and LaTeX.
@@ -19,7 +19,7 @@ from pathlib import Path
 from warpwatch.catalogue.arrays import Shape
 from warpwatch.catalogue.cases import Case
 from warpwatch.compare import saved_self_check
-from warpwatch.compare.energy import millijoules
+from warpwatch.compare.beside import microseconds, millijoules
 from warpwatch.report.entries import Entry, Results
 from warpwatch.report.numbers import fraction, micro, ratio, significant
 
@@ -141,6 +141,7 @@ def fastest(cases: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
 def tables_of(cases: Sequence[Entry]) -> list[Table]:
     """Return the tables of the cases of a family and element type, of which there is at least one."""
     made = [times(cases), blocks(cases), partition(cases), growth(cases), gains(cases), energy(cases)]
+    made += [host_times(cases)]
     return [*(table for table in made if table.rows), *ladders(cases)]
 
 
@@ -299,6 +300,13 @@ def energy(cases: Sequence[Entry]) -> Table:
     cells = {e.id: cell_of(e, f"{millijoules(e.joules)} mJ", values=[1e3 * e.joules]) for e in cases if e.joules}
     note = "Energy of a launch in mJ, of launches one after the other."
     return _grid(_empty("energy", "Energy of a launch", "shape", ("energy, mJ",), note), cases, cells)
+
+
+def host_times(cases: Sequence[Entry]) -> Table:
+    own = {e.id: (e, e.timed.facts.host_seconds) for e in cases if e.timed}
+    cells = {n: cell_of(e, f"{microseconds(s)} µs", values=[1e6 * s]) for n, (e, s) in own.items() if s}
+    note = "The host's time of a launch in µs: of a kernel the driver's call, of a call its Python."
+    return _grid(_empty("host", "Host time of a launch", "shape", ("host time, µs",), note), cases, cells)
 
 
 def shape_of(case: Case) -> str:

@@ -34,6 +34,8 @@ def answer(project: Project, name: str, arguments: Sequence[Any]) -> dict[str, A
             return {"launches": facts.get("launches", ())}
         case "sample", [str(kind)]:
             return {"value": sampling.sample(kind)}
+        case "observe", [str(option), int(core)]:
+            return {"value": (value, 0) if (value := sampling.observe_turn(option, core)) else None}
         case "finish", []:
             sampling.finish("cold")
         case _:

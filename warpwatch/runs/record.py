@@ -74,7 +74,8 @@ class Sides:
     """Samples of both sides of a case that was measured in pairs: a tuple for each process, two samples a turn.
 
     ``old_mhz``, ``new_mhz``: the mean SM clock of each sample, of all processes or of none; empty in one without them.
-    ``old_joules``, ``new_joules``: energies of a launch, where they were measured.
+    ``old_joules``, ``new_joules``, ``old_host_seconds``, ``new_host_seconds``: energies of a launch, and the host's
+    times of one, where they were measured.
     """
 
     old: tuple[Samples, ...]
@@ -83,6 +84,8 @@ class Sides:
     new_mhz: tuple[tuple[Clock, ...], ...] = ()
     old_joules: tuple[tuple[Joules, ...], ...] = ()
     new_joules: tuple[tuple[Joules, ...], ...] = ()
+    old_host_seconds: tuple[tuple[Seconds, ...], ...] = ()
+    new_host_seconds: tuple[tuple[Seconds, ...], ...] = ()
 
     def __post_init__(self) -> None:
         lengths = [[len(samples) for samples in side] for side in (self.old, self.new)]
@@ -140,6 +143,11 @@ class Facts:
     bytes: Count = 0
     joules: Joules | None = None  # energy of a launch
     watts: Annotated[float, Meta(ge=0, le=1e9)] | None = None  # mean power while its energy was measured
+    host_seconds: Seconds | None = None  # the host's, of a launch: median
+    host_iqr: Annotated[float, Meta(ge=0, le=LONGEST)] | None = None  # their interquartile range
+    graph_seconds: Seconds | None = None  # of a launch in a CUDA graph of many
+    graph_of_one_seconds: Seconds | None = None  # of a graph that is one launch
+    allocated_bytes: Count = 0  # by a call, in each launch
     places: Count = 0  # copies of the arrays, which launches use in turn
     hold_timeouts: Count = 0  # samples that were thrown away, because the hold ran into its limit
     gflops: Rate = 0.0  # operations, 10^9 a second
@@ -302,12 +310,12 @@ class _RunFacts:
 
     ``failed``: cases that were wrong or could not run; ``slower``: cases called slower. ``against``: the commit that it
     was measured side by side with, if it was. ``decisions``: the verdict of each case that was compared, and of each
-    that could not be; ``energies``: of the energies of cases; ``controls``: verdicts of cases of the same work that
-    were measured all the same. ``tests``: in a saved benchmark those that did not pass, in another record all.
-    ``missing``: cases that the other side has and a whole run had not. ``past``: the files of the runs that it was
-    compared with. ``notes``: what holds for the comparison as a whole; ``alarm``: what changed for all cases together.
-    ``contracts``: how cases stand to their limits. ``totals``: weighted ones, by build. ``costs``: of builds whose work
-    differs from the other revision's, and of all those that another toolchain compiles.
+    that could not be; ``energies``, ``hosts``: of the energies of cases, and of the host's times; ``controls``:
+    verdicts of cases of the same work that were measured all the same. ``tests``: in a saved benchmark those that did
+    not pass, in another record all. ``missing``: cases that the other side has and a whole run had not. ``past``: the
+    files of the runs that it was compared with. ``notes``: what holds for the comparison as a whole; ``alarm``: what
+    changed for all cases together. ``contracts``: how cases stand to their limits. ``totals``: weighted ones, by build.
+    ``costs``: of builds whose work differs from the other revision's, and of all those that another toolchain compiles.
     ``nothing``: says that nothing was compared, tested or measured. ``settings``: options of this run by name.
     ``explained``: why cases are slower or faster. ``next``: what to do after the run; ``next_steps``: after a case's
     verdict. In a record of its own: ``remarks``: on the run; ``left_out``: cases or tests that the run did not have, by
@@ -321,6 +329,7 @@ class _RunFacts:
     against: Text = ""
     decisions: Mapping[Text, Decision] = field(default_factory=dict)
     energies: Mapping[Text, Decision] = field(default_factory=dict)
+    hosts: Mapping[Text, Decision] = field(default_factory=dict)
     controls: Mapping[Text, Text] = field(default_factory=dict)
     contracts: Mapping[Text, tuple[Clause, ...]] = field(default_factory=dict)
     totals: Mapping[Text, Total] = field(default_factory=dict)
@@ -346,6 +355,7 @@ class About(_RunFacts):
 
     decisions: Mapping[Text, RecordedDecision] = field(default_factory=dict)
     energies: Mapping[Text, RecordedDecision] = field(default_factory=dict)
+    hosts: Mapping[Text, RecordedDecision] = field(default_factory=dict)
     contracts: Mapping[Text, tuple[RecordedClause, ...]] = field(default_factory=dict)
     totals: Mapping[Text, RecordedTotal] = field(default_factory=dict)
 

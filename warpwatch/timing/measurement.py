@@ -19,6 +19,7 @@ from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.timing import observers, sampling
 from warpwatch.timing.inputs import SHAPES_AHEAD, shape_key, sharing_key
+from warpwatch.timing.observers import host
 from warpwatch.timing.probes import remark_on_rate
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import kernel_seconds
@@ -145,8 +146,13 @@ class Measured:
         """Record what observers that are asked for measure apart, of a case that is not a pair. Raises DeviceError."""
         if asked and not self.is_pair and self.kind != "host":
             self.facts |= self.kernel.worker.call(sampling.observe, asked)
-            effects = self.facts.get("data", {}).items()
-            self._remark(other_data.remark({name: DataEffect(**effect) for name, effect in effects}))
+            self.remark_on_facts()
+
+    def remark_on_facts(self) -> None:
+        """Record a remark on what observers that are asked for have found."""
+        effects = self.facts.get("data", {}).items()
+        self._remark(other_data.remark({name: DataEffect(**effect) for name, effect in effects}))
+        self._remark(host.remark(self.facts.get("allocated_bytes", 0)))
 
     def finish(self, median: float) -> None:
         """Record rates, and a remark where one is odd. ``median``: of the samples, in seconds."""

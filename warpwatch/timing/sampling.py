@@ -241,6 +241,7 @@ def release(keep: tuple[object, ...] | None = None) -> None:
         known.clear()
     state.inputs.release(keep)
     candidate_samples.release()
+    observers.release()
 
 
 def announce(cases: Sequence[Case], reference: bool = True) -> None:
@@ -385,6 +386,11 @@ def read_clock() -> nvml.Clock:
 def observe(asked: Collection[str]) -> dict[str, Any]:
     """Return what observers that are asked for record of the prepared case by launches of their own."""
     return observers.launch(asked, state.loaded) if state.loaded else {}
+
+
+def observe_turn(option: str, core: int) -> float | None:
+    """Return a value that an observer compares in turns with another process, or None. Raises DeviceError."""
+    return observers.BY_OPTION[option].turn(state.loaded, core)
 
 
 def settle(is_up: Callable[[], bool] | None = None) -> None:

@@ -104,7 +104,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if pairs.has_clocks:
         pairs = pairs.with_clocks(sampling.read_clock(), nvml.clocks().highest)
     observed = observers.launch_sides(plan.observers, both)
-    facts |= {name: statistics.fmean(values) for name, (_, values) in observed.items()}
+    facts |= {name: statistics.median(values) for name, (_, values) in observed.items()}
     return replace(pairs, beside={**pairs.beside, **observed})
 
 
@@ -182,6 +182,7 @@ def _other_side_of(loaded: Loaded, other: OtherKernel, functions: Sequence[Funct
         start=prepared.start,
         notes=prepared.notes,
         symbols=prepared.symbols,
+        launches=prepared.launches,
     )
 
 

@@ -12,8 +12,8 @@ from statistics import median
 
 import numpy as np
 
+from warpwatch.compare.beside import microseconds, millijoules
 from warpwatch.compare.doubts import SAME_CODE, disturbance, same_code
-from warpwatch.compare.energy import millijoules
 from warpwatch.compare.history import Step
 from warpwatch.report.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
 from warpwatch.report.numbers import fraction, micro, percent, rounded, significant
@@ -80,6 +80,7 @@ class CasePage:
             "Memory": f"{significant(moved / 1e9)} GB/s at least{of_peak}" if moved else "",
             "Share": share,
             "Energy": f"{millijoules(facts.joules)} mJ a launch, one after the other" if facts.joules else "",
+            "Host": _host(facts),
             "Measured again": f"in {len(facts.again)} more processes" if facts.again else "",
         }
         return {name: text for name, text in (shown | _resources(facts)).items() if text}
@@ -177,6 +178,17 @@ class CasePage:
         most = min(roof.rate, point[0] * roof.bytes_per_second)
         says = f"{rounded(point[0], 3)} operations a byte, {rounded(100 * point[1] / most, 2)} % of the roof there"
         return roofline(roof, {"this case": [point]}, self.entry, says)
+
+
+def _host(facts: Facts) -> str:
+    """Say what a launch takes of the host, and what it takes in a CUDA graph; empty where nothing was measured."""
+    figures = [
+        (facts.host_seconds, "µs a launch"),
+        (facts.host_iqr, "µs between its quartiles"),
+        (facts.graph_of_one_seconds, "µs as the only one of a CUDA graph"),
+        (facts.graph_seconds, "µs each in a graph of a hundred"),
+    ]
+    return ", ".join(f"{microseconds(seconds)} {words}" for seconds, words in figures if seconds)
 
 
 def _resources(facts: Facts) -> dict[str, str]:

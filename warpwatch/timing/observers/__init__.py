@@ -8,10 +8,11 @@ from typing import Any
 from warpwatch.devices.runner import Loaded
 from warpwatch.timing.observers.data import Data
 from warpwatch.timing.observers.energy import Energy
+from warpwatch.timing.observers.host import Host
 from warpwatch.timing.observers.observer import Clock, Facts, Observer, Outside, Overhead
 from warpwatch.timing.pair_samples import Sides
 
-OBSERVERS: tuple[Observer, ...] = (Overhead(), Clock(), Outside(), Data(), Energy())
+OBSERVERS: tuple[Observer, ...] = (Overhead(), Clock(), Outside(), Data(), Energy(), Host())
 # Those that are asked for, by the name of their option.
 BY_OPTION = {observer.option: observer for observer in OBSERVERS if observer.option}
 
@@ -51,6 +52,12 @@ def launch(asked: Collection[str], copies: Sequence[Loaded]) -> dict[str, object
 def launch_sides(asked: Collection[str], both: Sequence[tuple[Loaded, Loaded]]) -> dict[str, Sides]:
     """Return the same of both sides of a pair."""
     return _joined(observer.launch_sides(both) for observer in _asked(asked, both[0][1]))
+
+
+def release() -> None:
+    """Have observers forget the prepared case."""
+    for observer in OBSERVERS:
+        observer.release()
 
 
 def _asked(asked: Collection[str], loaded: Loaded) -> list[Observer]:

@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import ClassVar, NamedTuple, TypeAlias
 
-from warpwatch.catalogue.arrays import Role
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
 from warpwatch.timing import nvml
-from warpwatch.timing.observers.observer import Facts, Observer
+from warpwatch.timing.observers.observer import Facts, Observer, no_repetition
 from warpwatch.timing.pair_samples import Sides
 
 SECONDS = 1.0  # of launches between the first step of the counter and the last, at least
@@ -168,10 +167,7 @@ class Energy(Observer):
             return "it runs on the host"
         if case.family.prints:
             return "its launches print"
-        counters = (array for array in case.arrays if array.role is Role.SCRATCH and array.initial is not None)
-        if any(counters) or any(array.role is Role.IN_OUT for array in case.arrays):
-            return "a launch changes what the next one begins with"
-        return ""
+        return no_repetition(case)
 
     def launch(self, copies: Sequence[Loaded]) -> Facts:
         energy = _energy_of(copies)

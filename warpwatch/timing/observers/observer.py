@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
+from warpwatch.catalogue.arrays import Role
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu, has_opened_gpu
@@ -29,9 +30,12 @@ class Observer:
         Unit of each fact that it records, by the fact's name; empty for one that is not a number.
     missing
         Why a case that it was to observe has none of its facts.
+    is_apart
+        It compares calls too, whose sides are in two processes.
     """
 
     option: ClassVar[str] = ""
+    is_apart: ClassVar[bool] = False
     missing: ClassVar[str] = "its test failed before"
     units: ClassVar[Mapping[str, str]] = {}
 
@@ -64,6 +68,21 @@ class Observer:
     def launch_sides(self, both: Sequence[tuple[Loaded, Loaded]]) -> Mapping[str, Sides]:
         """Return the same of the old and the new side of a pair."""
         return {}
+
+    def turn(self, copies: Sequence[Loaded], core: int) -> float | None:
+        """Return a value of what it compares in turns of two processes, on one core, where ``is_apart``, or None."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Forget the prepared case, which is not launched any more."""
+
+
+def no_repetition(case: Case) -> str:
+    """Say why launches of a case cannot follow each other with nothing restored between; empty where they can."""
+    counters = (array for array in case.arrays if array.role is Role.SCRATCH and array.initial is not None)
+    if any(counters) or any(array.role is Role.IN_OUT for array in case.arrays):
+        return "a launch changes what the next one begins with"
+    return ""
 
 
 class Clock(Observer):

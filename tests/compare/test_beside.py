@@ -1,4 +1,4 @@
-"""Tests what runs with --energy record and say, and what energies of two revisions are called."""
+"""Tests what runs with --energy and --host record and say, and what energies of two revisions are called."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from kernels import FAMILIES
 from tests.checkout import Bench
 from tests.compare.test_with_revision import NAIVE, old  # noqa: F401  # the fixture
-from warpwatch.compare.energy import lines, millijoules
-from warpwatch.compare.pairs import ENERGY_PRIOR, _energy_effect
+from warpwatch.compare.beside import lines, millijoules
+from warpwatch.compare.pairs import ENERGY_PRIOR, energy_effect
 from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.report.entries import Results
 from warpwatch.report.family_tables import report
@@ -40,16 +40,16 @@ def taken(ratio: float, others: tuple[str, ...] = ()) -> PairSamples:
     ],
 )
 def test_energies_are_judged_as_times_are(ratios: list[float], verdict: Verdict) -> None:
-    effect = _energy_effect([taken(ratio) for ratio in ratios], "")
+    effect = energy_effect([taken(ratio) for ratio in ratios], "")
     assert effect
     decision = decide({"case": effect}, ENERGY_PRIOR)["case"]
     assert decision.verdict == verdict
-    assert BaselineComparison(energy={"case": decision}).takes_more_energy is (verdict == Verdict.SLOWER)
+    assert BaselineComparison(energy={"case": decision}).grown == ({"energy"} if verdict == Verdict.SLOWER else set())
     assert decision.ratio == pytest.approx(math.exp(sum(map(math.log, ratios)) / len(ratios)))
 
 
 def test_others_at_work_make_an_energy_unsure() -> None:
-    effect = _energy_effect([taken(1.1), taken(1.1, ("train (process 7)",)), *[taken(1.1)] * 3], "")
+    effect = energy_effect([taken(1.1), taken(1.1, ("train (process 7)",)), *[taken(1.1)] * 3], "")
     assert effect
     decision = decide({"case": effect}, ENERGY_PRIOR)["case"]
     assert (decision.verdict, decision.reason) == (
@@ -59,7 +59,7 @@ def test_others_at_work_make_an_energy_unsure() -> None:
 
 
 def test_pairs_without_energies_have_no_effect() -> None:
-    assert _energy_effect([PairSamples(old=(1.0,) * 2, new=(1.0,) * 2)], "") is None
+    assert energy_effect([PairSamples(old=(1.0,) * 2, new=(1.0,) * 2)], "") is None
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,8 @@ def test_more_energy_is_said_and_fails_no_run_unless_asked(old: Bench) -> None: 
             "energies are compared with those of another revision: give --against REV, or leave --fail-on energy out",
         ),
         (("--energy",), {"no_energy": "NVML does not count it"}, "--energy: NVML does not count it"),
+        (("--fail-on", "host", "--against", "HEAD"), {}, "host measures none by itself: give --host too"),
+        (("--host", "--self-check"), {}, "--self-check measures no host time: leave --host out"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is(
@@ -136,6 +138,24 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(
     assert done.returncode == 4
     assert said in done.stderr
     assert " passed" not in done.stdout
+
+
+@pytest.mark.slow
+def test_more_host_time_is_said_and_fails_no_run_unless_asked(old: Bench) -> None:  # noqa: F811
+    play: dict[str, Any] = {"changed": ["matmul-naive"], "host": {"matmul-naive-8x8": 1.4}}
+    done = old.bench("--against", "HEAD", "--host", "--benchmark-save=hosts", **play)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"host time of \d+ kernels: 1 more, \d+ same", done.stdout)
+    said = rf"{NAIVE}: more host time: [45]\.\d\d -> 7\.\d\d µs a launch, \+\d\d\.\d % \(95 %: .*\), floor \d+\.\d %"
+    assert re.search(said, done.stdout)
+    run = read_run(Path(next(path for path in old.saved if path.endswith("_hosts.json"))))
+    pairs = run.cases[NAIVE].facts.pairs
+    assert (run.hosts[NAIVE].verdict, run.energies, pairs and len(pairs.new_host_seconds)) == (Verdict.SLOWER, {}, 3)
+    assert re.search(
+        r"Host time of a launch(.*\n)+.* 7\.0\d µs", report(Results(families=FAMILIES, runs=[run]), Path("none"))
+    )
+    for gate, status in (("host", 1), ("common", 0)):
+        assert old.bench("--against", "HEAD", "--host", "--fail-on", gate, **play).returncode == status
 
 
 HELLO = ("-k", "hello-hello")
