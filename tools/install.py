@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = Path.home() / ".cache" / "warpwatch-wheels"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+BUILD = "import softcuda; softcuda.build(softcuda.cache_folder())"
 SETUP = [sys.executable, "-m", "warpwatch", "setup"]
 
 
@@ -36,7 +37,10 @@ def main() -> None:
         run([*PIP, "install", *document["project"]["dependencies"], *groups["dev"]])
         # Not in the environment, where pytest would load them; and so without what they depend on.
         install_beside("plugins", ["--no-deps", *groups["plugins"]])
+        # PyCUDA's build takes one core. What is wrong with that of the software device, its first user is told.
+        softcuda = subprocess.Popen([sys.executable, "-c", BUILD], cwd=ROOT, stderr=subprocess.DEVNULL)
         run(SETUP, ROOT)
+        softcuda.wait()
 
 
 def install_beside(folder: str, packages: list[str]) -> None:
