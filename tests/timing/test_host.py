@@ -16,6 +16,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from tests.compare.test_apart import commit
 from tests.stranger import run_pytest
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.compile.compiler import NoCompiler
 from warpwatch.devices.gpu import Device, QueuedCall
 from warpwatch.devices.outside import Settings, allocated_bytes
 from warpwatch.devices.runner import Loaded
@@ -139,6 +141,13 @@ def test_which_cases_have_a_host_time() -> None:
         ("copy-memcpy-vendor-1048576-float32", ""),
     ):
         assert Host().leaves_out(find_case(FAMILIES, name)) == why
+
+
+def test_without_a_compiler_for_the_host_there_is_an_objection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "gxx", lambda: None)
+    assert Host().objection() == ""
+    monkeypatch.setattr(host, "gxx", Mock(side_effect=NoCompiler("no g++: install it")))
+    assert Host().objection().endswith("no g++: install it")
 
 
 def test_a_remark_says_what_a_call_allocates() -> None:
