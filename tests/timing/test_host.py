@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import itertools
 import json
+import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -22,7 +26,9 @@ from tests.compare.test_apart import commit
 from tests.stranger import run_pytest
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.outside import allocated_bytes
+from warpwatch.devices.compile.compiler import NoCompiler
+from warpwatch.devices.gpu import Device, QueuedCall
+from warpwatch.devices.outside import Settings, allocated_bytes
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing import sampling
@@ -44,10 +50,10 @@ class Player:
     """A device whose clock advances by what launches take, and whose hold ran into its limit ``lost`` times."""
 
     def __init__(self, lost: int = 0) -> None:
-        self.lost, self.now, self.collects = lost, 0, False
+        self.lost, self.now, self.bursts_with_collector = lost, 0, 0
 
     def time(self, start: Callable[[], None], *, watched: bool) -> float | None:
-        self.collects = self.collects or gc.isenabled()
+        self.bursts_with_collector += gc.isenabled()
         start()
         self.lost -= 1
         return None if self.lost >= 0 else 1e-6
@@ -61,41 +67,53 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Player:
     return played
 
 
-def launches(player: Player, *, nanoseconds: int) -> Callable[[], None]:
+def takes(player: Player, *, nanoseconds: int) -> Callable[[], None]:
+    """Return a function that takes this time."""
+
     def start() -> None:
         player.now += nanoseconds
 
     return start
 
 
+def timed(player: Player, *, nanoseconds: int) -> Callable[[], float]:
+    return functools.partial(host._seconds_of, takes(player, nanoseconds=nanoseconds))
+
+
+def loaded_call(start: Callable[[], None], restore: Callable[[], None]) -> Loaded:
+    device = cast("Device", SimpleNamespace(errors_of_call=lambda what: nullcontext()))
+    case, settings = find_case(FAMILIES, COPY), SimpleNamespace(return_to_context=lambda: None)
+    call = QueuedCall(device, case, start, cast("Settings", settings))
+    return cast("Loaded", SimpleNamespace(start=call, restore=restore, case=case, launches=()))
+
+
 def test_what_is_restored_between_launches_is_not_measured(player: Player) -> None:
-    taken = host._burst(launches(player, nanoseconds=3000), BURST, launches(player, nanoseconds=50_000))
-    assert taken == pytest.approx([3e-6] * (BURST - UNUSED))
-    assert not player.collects
+    loaded = loaded_call(takes(player, nanoseconds=3000), takes(player, nanoseconds=50_000))
+    assert host._Side(loaded).burst() == pytest.approx([3e-6] * (BURST - UNUSED))
+    assert player.bursts_with_collector == 1  # the launch that is timed beforehand
     assert gc.isenabled()
 
 
 @pytest.mark.parametrize(("lost", "samples"), [(0, BURST - UNUSED), (TRIES - 1, BURST - UNUSED), (TRIES, 0)])
 def test_launches_that_wait_for_the_gpu_do_not_count(player: Player, lost: int, samples: int) -> None:
     player.lost = lost
-    assert len(host._burst(launches(player, nanoseconds=1000), BURST)) == samples
+    assert len(host._burst(timed(player, nanoseconds=1000), BURST)) == samples
 
 
 @pytest.mark.parametrize(("most", "median"), [(BURST, 3e-6), (SHORT_BURST, 3e-6), (UNUSED, None)])
 def test_bursts_are_as_long_as_the_queue_allows(
     player: Player, monkeypatch: pytest.MonkeyPatch, most: int, median: float | None
 ) -> None:
-    for part in ("clock", "ctypes"):
-        monkeypatch.setattr(host, f"_seconds_of_{part}", lambda: 0.0)
-    start = launches(player, nanoseconds=3000)
-    monkeypatch.setattr(player, "in_sequence", lambda *given: start, raising=False)
-
-    def burst(start: Callable[[], object], size: int, *given: object) -> list[float]:
-        return [3e-6] if size <= most else []
+    def burst(launch: Callable[[], float], size: int, *given: object) -> list[float]:
+        return [launch()] if size <= most else []
 
     monkeypatch.setattr(host, "_burst", burst)
-    empty: Any = {"start": start, "restore": lambda: None, "launches": (), "case": find_case(FAMILIES, COPY)}
-    assert Host().turn([cast("Loaded", SimpleNamespace(**empty))], host.current_core()) == median
+    observer, loaded = Host(), loaded_call(takes(player, nanoseconds=3000), lambda: None)
+    cores = os.sched_getaffinity(0)
+    assert observer.turn([loaded], core := host.current_core()) == (median and pytest.approx(median))
+    assert os.sched_getaffinity(0) == {core}
+    observer.release()
+    assert os.sched_getaffinity(0) == cores
 
 
 def test_a_pair_whose_launches_wait_has_no_host_times() -> None:
@@ -125,6 +143,13 @@ def test_which_cases_have_a_host_time() -> None:
         assert Host().leaves_out(find_case(FAMILIES, name)) == why
 
 
+def test_without_a_compiler_for_the_host_there_is_an_objection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "gxx", lambda: None)
+    assert Host().objection() == ""
+    monkeypatch.setattr(host, "gxx", Mock(side_effect=NoCompiler("no g++: install it")))
+    assert Host().objection().endswith("no g++: install it")
+
+
 def test_a_remark_says_what_a_call_allocates() -> None:
     assert remark(0) == ""
     assert remark(4096) == "allocates 4,096 bytes in each launch: allocate them once, in `prepare`"
@@ -137,7 +162,7 @@ def bare_results(case: Case, image: Path) -> bool:
     """Launch a case in the worker as its host time is measured; tell whether the results are the usual ones."""
     sampling.prepare(case, image, True)
     loaded, results = sampling.state.loaded[0], []
-    for start in (loaded.start, host._Side(loaded)._start):
+    for start in (loaded.start, host._Side(loaded).launch):
         loaded.poison()
         loaded.restore()
         start()

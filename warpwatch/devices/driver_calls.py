@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from warpwatch.catalogue.launches import Launch
-from warpwatch.devices.compile.compiler import read_image
+from warpwatch.devices.compile.compiler import compile_file, read_image
 from warpwatch.devices.machine import DeviceError
 
 MAX_DYNAMIC_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: CUDA allows 48 KiB without being asked
@@ -25,6 +25,7 @@ ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, which cuIpcOpenMem
 HANDLE_BYTES = 64  # of a CUipcMemHandle
 BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so on
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
+LAUNCH_TIME = Path(__file__).with_name("launch_time.cpp")
 USED_NOW, USED_AT_MOST = 7, 8  # CU_MEMPOOL_ATTR_USED_MEM_CURRENT and _HIGH
 # Settings of a context that a call may change, in words, by CUlimit.
 LIMITS = {
@@ -113,17 +114,38 @@ class Module:
         )
         return address.value
 
-    def launcher(
-        self, name: str, launch: Launch, stream: int, packed: bytes, *, does_launch: bool = True
-    ) -> Callable[[], None]:
-        """Return a function that launches a kernel, also in clusters of blocks or cooperatively. Raises DeviceError.
+    def launcher(self, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
+        """Return a function that launches a kernel, also in clusters of blocks or cooperatively. Raises DeviceError."""
+        cuda, arguments, failed = self._cuda, *self._prepare(name, launch, stream, packed)
 
-        ``does_launch``: otherwise its Python is the same, and what it calls does nothing.
-        """
-        cuda, kernel = self._cuda, self.function(name)
+        def start() -> None:
+            if status := cuda.cuLaunchKernelEx(*arguments):
+                raise failed(status)
+
+        return start
+
+    def timed_launcher(self, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], float]:
+        """Return a function that launches a kernel and returns the seconds of the driver's call. Raises as above."""
+        call, arguments, failed = self._cuda.cuLaunchKernelEx, *self._prepare(name, launch, stream, packed)
+        clock, status = ctypes.CDLL(str(compile_file(LAUNCH_TIME, {}, None).path)), ctypes.c_int()
+        clock.launch_seconds.restype = ctypes.c_double
+
+        def start() -> float:
+            seconds: float = clock.launch_seconds(call, *arguments, ctypes.byref(status))
+            if status.value:
+                raise failed(status.value)
+            return seconds
+
+        return start
+
+    def _prepare(
+        self, name: str, launch: Launch, stream: int, packed: bytes
+    ) -> tuple[tuple[Any, ...], Callable[[int], DeviceError]]:
+        """Return the arguments of cuLaunchKernelEx, and what makes an error of its status."""
+        kernel = self.function(name)
         how = "cooperatively" if launch.cooperative else f"in clusters of {launch.cluster}"
         _check(
-            cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes),
+            self._cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes),
             f"{name} cannot be prepared for a launch {how}",
         )
         buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
@@ -137,14 +159,11 @@ class Module:
             three(*launch.grid), three(*launch.block), launch.shared_bytes, stream, attributes, len(values)
         )
         kept = (buffer, size, attributes)  # what `extra` and `config` point to
-        called = cuda.cuLaunchKernelEx if does_launch else ctypes.CDLL(None).abs
-        called.restype = ctypes.c_int if does_launch else None
 
-        def start(_: object = kept) -> None:
-            if status := called(ctypes.byref(config), kernel, None, extra):
-                raise DeviceError(f"launching {name} {how} failed with status {status}: {_needs(launch, status)}")
+        def failed(status: int, _: object = kept) -> DeviceError:
+            return DeviceError(f"launching {name} {how} failed with status {status}: {_needs(launch, status)}")
 
-        return start
+        return (ctypes.byref(config), kernel, None, extra), failed
 
     def unload(self) -> None:
         self._cuda.cuModuleUnload(self._handle)

@@ -252,13 +252,10 @@ class Device:
 
         return start
 
-    def bare_launcher(
-        self, function: Function, launch: Launch, arguments: Sequence[np.generic], *, does_launch: bool = True
-    ) -> Callable[[], None]:
-        """Return a function that launches with little more than the driver's own call. Raises DeviceError.
-
-        ``does_launch``: as for ``driver_calls.Module.launcher``.
-        """
+    def timed_launcher(
+        self, function: Function, launch: Launch, arguments: Sequence[np.generic]
+    ) -> Callable[[], float]:
+        """Return a function that launches, and returns the host's seconds of the driver's call. Raises DeviceError."""
         module, _, image = function.handle
         is_new, again = module not in self._loaded_again, self._again(function)
         for name in symbols.variables(read_image(image)) if is_new else ():
@@ -266,7 +263,7 @@ class Device:
                 address, size = module.get_global(name)
                 self.copy(again.variable(name), int(address), size)
         packed, queue = pack(arguments, function.parameters or ()), int(self._queue(launch.stream).handle)
-        return again.launcher(function.name, launch, queue, packed, does_launch=does_launch)
+        return again.timed_launcher(function.name, launch, queue, packed)
 
     def _again(self, function: Function) -> driver_calls.Module:
         """Return a kernel's module as it is loaded once more. Raises DeviceError."""

@@ -2,7 +2,7 @@
 
 The host's seconds are those from the beginning of a launch to its return. The stream is held meanwhile, so that nothing
 of the GPU's time is in them, and few launches are queued, so that none waits for room. Of a kernel they are the
-driver's call, with arguments that are packed; of a call its Python. What ctypes and the clock add is subtracted.
+driver's call, with arguments that are packed, between two readings of the clock in C++; of a call its Python.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ import ctypes
 import functools
 import gc
 import itertools
+import math
 import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from pathlib import Path
 from typing import ClassVar
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.devices.compile.compiler import compile_file
-from warpwatch.devices.gpu import ONE, QueuedCall
+from warpwatch.devices.compile.compiler import NoCompiler, gxx
+from warpwatch.devices.gpu import QueuedCall
 from warpwatch.devices.machine import DeviceError, in_order
 from warpwatch.devices.outside import allocated_bytes
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
-from warpwatch.timing import timer
 from warpwatch.timing.observers.observer import Facts, Observer, no_repetition
 from warpwatch.timing.pair_samples import Sides
 from warpwatch.timing.timer import nothing
@@ -60,6 +59,13 @@ class Host(Observer):
     def __init__(self) -> None:
         self._side: _Side | None = None  # whose turns are taken
         self._until_release = ExitStack()
+
+    def objection(self) -> str:
+        try:
+            gxx()
+        except NoCompiler as error:
+            return f"a small program reads the clock beside the driver's calls: {error}"
+        return ""
 
     def leaves_out(self, case: Case) -> str:
         if case.variant.on_host:
@@ -120,20 +126,18 @@ def remark(size: int) -> str:
 
 
 class _Side:
-    """Launches of a loaded case, with next to nothing of the engine's own Python."""
+    """Launches of a loaded case that tell how long each takes of the host."""
 
     def __init__(self, loaded: Loaded) -> None:
-        """Prepare the launches, and time one of them on the GPU. Raises DeviceError."""
-        self.loaded, self._own = loaded, _seconds_of_clock()
-        self._after: Callable[[], None] = nothing
+        """Prepare the launches, and time one of them on the GPU. Raises DeviceError or CompileError."""
+        self._restore, self._after = loaded.restore, nothing
         self._errors: Callable[[], AbstractContextManager[None]] = nullcontext
+        self.launch: Callable[[], float]  # returns the host's seconds
         if isinstance(call := loaded.start, QueuedCall):
-            self._start, self._after, self._errors = call.queue, call.settings.return_to_context, call.errors
+            self.launch = functools.partial(_seconds_of, call.queue)
+            self._after, self._errors = call.settings.return_to_context, call.errors
         else:
-            each = [(function, launch, [one.value for one in given]) for function, launch, given in loaded.launches]
-            starts = [gpu().bare_launcher(*launch) for launch in each]
-            self._start = gpu().in_sequence([launch for _, launch, _ in each], starts)
-            self._own += len(starts) * _seconds_of_ctypes()
+            self.launch = _timed_launches(loaded)
         loaded.restore()
         is_long = (gpu().time(loaded.start, watched=False) or 0.0) >= LONG
         self._sizes = [*[BURST] * (not is_long), SHORT_BURST, SHORTEST_BURST]
@@ -144,10 +148,10 @@ class _Side:
         Raises DeviceError where a call fails.
         """
         while self._sizes:
-            with self._errors():
-                taken = _burst(self._start, self._sizes[0], self.loaded.restore, self._after)
+            with self._errors(), _without_collector():
+                taken = _burst(self.launch, self._sizes[0], self._restore, self._after)
             if taken:
-                return [max(seconds - self._own, LEAST) for seconds in taken]
+                return taken
             self._sizes.pop(0)
         return []
 
@@ -157,28 +161,51 @@ class _Side:
         return round(statistics.median(taken), 10) if taken else None
 
 
+def _timed_launches(loaded: Loaded) -> Callable[[], float]:
+    """Return a function that launches kernels, and returns the host's seconds of the driver's calls together."""
+    taken, launches = list[float](), [launch for _, launch, _ in loaded.launches]
+    arguments = ([each.value for each in given] for _, _, given in loaded.launches)
+    timed = map(gpu().timed_launcher, (function for function, _, _ in loaded.launches), launches, arguments)
+
+    def take(launch: Callable[[], float]) -> None:
+        taken.append(launch())
+
+    sequence = gpu().in_sequence(launches, [functools.partial(take, launch) for launch in timed])
+
+    def start() -> float:
+        taken.clear()
+        sequence()
+        return math.fsum(taken)
+
+    return start
+
+
+def _seconds_of(start: Callable[[], object]) -> float:
+    """Return the seconds that a function takes, of which the clock adds a tenth of a microsecond."""
+    begin = time.perf_counter_ns()
+    start()
+    return (time.perf_counter_ns() - begin) * 1e-9
+
+
 def _burst(
-    start: Callable[[], object],
+    launch: Callable[[], float],
     size: int,
     before: Callable[[], None] = nothing,
     after: Callable[[], None] = nothing,
 ) -> list[float]:
-    """Return the seconds that calls of ``start`` take while the stream is held; none where the hold does not last."""
+    """Return what ``launch`` returns while the stream is held; nothing where the hold does not last."""
     taken = list[float]()
 
-    def launch() -> None:
+    def queue() -> None:
         for _ in range(size):
             before()
-            begin = time.perf_counter_ns()
-            start()
-            taken.append((time.perf_counter_ns() - begin) * 1e-9)
+            taken.append(max(launch(), LEAST))
             after()
 
-    with _without_collector():
-        for _ in range(TRIES):
-            taken.clear()
-            if gpu().time(launch, watched=False) is not None:
-                return taken[UNUSED:]
+    for _ in range(TRIES):
+        taken.clear()
+        if gpu().time(queue, watched=False) is not None:
+            return taken[UNUSED:]
     return []
 
 
@@ -202,20 +229,6 @@ def _without_collector() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-@functools.cache
-def _seconds_of_clock() -> float:
-    """Return the seconds that are measured where nothing is launched."""
-    return statistics.median(_burst(nothing, 10 * BURST))
-
-
-@functools.cache
-def _seconds_of_ctypes() -> float:
-    """Return the seconds of a kernel's launch that are not the driver's."""
-    image = compile_file(Path(timer.__file__).with_suffix(".cu"), {}, gpu().info.timing_target)
-    start = gpu().bare_launcher(gpu().load(image.path, "empty"), ONE, (), does_launch=False)
-    return statistics.median(_burst(start, 10 * BURST)) - _seconds_of_clock()
 
 
 def _in_graph(loaded: Loaded) -> Facts:
