@@ -20,6 +20,7 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.calls import CallError, DeviceArray
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.tensor_maps import is_tensor_map
 from warpwatch.devices import driver_calls, outside
 from warpwatch.devices.arguments import read_parameters
 from warpwatch.devices.compile import symbols
@@ -210,7 +211,8 @@ class Device:
         if refused:
             raise DeviceError(refused)
         module, kernel, image = function.handle
-        packed, shared = pack(arguments, function.parameters or ()), launch.shared_bytes
+        made = [driver_calls.made_tensor_map(each) if is_tensor_map(each) else each for each in arguments]
+        packed, shared = pack(made, function.parameters or ()), launch.shared_bytes
         queue = self._queue(launch.stream)
         if launch.cluster != (1, 1, 1) or launch.cooperative:
             again = self._loaded_again.get(module) or driver_calls.Module(image, function.name)
