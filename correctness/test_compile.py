@@ -13,7 +13,7 @@ from warpwatch.testing import Build, Capability, Compilation, NoCompiler, Target
 def for_architecture(*capability: int) -> pytest.MarkDecorator:
     """Mark a test to run for each build that a GPU of that compute capability can run."""
     newest = Capability(*capability)
-    return pytest.mark.builds("all", where=lambda b: not b.variant.has_no_block and b.variant.capability <= newest)
+    return pytest.mark.builds("all", where=lambda b: not b.variant.has_no_block and b.variant.runs_on(newest))
 
 
 def compiles(compilation: Compilation, build: Build, architecture: str) -> None:

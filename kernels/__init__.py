@@ -6,6 +6,7 @@ from kernels.hello import HELLO
 from kernels.histogram import HISTOGRAM
 from kernels.layernorm import LAYERNORM
 from kernels.matmul import MATMUL
+from kernels.matmul_half import MATMUL_HALF
 from kernels.matvec import MATVEC
 from kernels.reduce import REDUCE
 from kernels.scan import SCAN
@@ -18,6 +19,7 @@ FAMILIES: tuple[Family, ...] = (
     HELLO,
     COPY,
     MATMUL,
+    MATMUL_HALF,
     MATVEC,
     TRANSPOSE,
     CONV2D,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from warpwatch.catalogue.declaration import Family
     from warpwatch.catalogue.importers.t1 import from_t1
     from warpwatch.catalogue.launches import Owner, Step, Work, blocks
+    from warpwatch.catalogue.tensor_maps import tensor_map
     from warpwatch.catalogue.texts import from_python, text
     from warpwatch.catalogue.tolerance import dot_error, error_of, exact, product, relative, ulp
     from warpwatch.catalogue.variants import Block, Variant, by_elements, call, kernel, serial
@@ -27,6 +28,7 @@ _HOMES = {
     "calls": ("CallError", "DeviceArray", "Driver", "Queue", "SharedLibrary", "check_status"),
     "declaration": ("Family",),
     "launches": ("Owner", "Step", "Work", "blocks"),
+    "tensor_maps": ("tensor_map",),
     "texts": ("from_python", "text"),
     "importers.t1": ("from_t1",),
     "tolerance": ("dot_error", "error_of", "exact", "product", "relative", "ulp"),
@@ -68,6 +70,7 @@ __all__ = [
     "product",
     "relative",
     "serial",
+    "tensor_map",
     "text",
     "ulp",
 ]

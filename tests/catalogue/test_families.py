@@ -30,7 +30,7 @@ def test_ids_are_unique_lower_case_and_found_again() -> None:
     assert len({case.id for case in timed}) == len(timed) > 500
     for case in EVERY_CASE:
         assert re.fullmatch(
-            r"[a-z0-9]+-[a-z_]+-(\d+(x\d+)?|host|vendor)-\d+(x\d+)*-(float(32|64)|u?int(8|32)|none)", case.id
+            r"[a-z0-9_]+-[a-z_]+-(\d+(x\d+)?|host|vendor)-\d+(x\d+)*-(b?float(16|32|64)|u?int(8|32)|none)", case.id
         )
         assert find(case.id) == case
 

@@ -157,6 +157,13 @@ def test_what_a_call_needs_is_a_package_an_architecture_or_a_library(device: Dev
     assert (one.version(), many.version()) == (pytest.__version__, f"driver {pytest.__version__}")
 
 
+def test_the_software_device_has_no_instructions_of_one_architecture(device: DeviceInfo) -> None:
+    said = f"needs a GPU: own uses instructions of sm_90a, which {device.name} has not"
+    assert call_problem(ww.kernel("own", needs="sm_90a"), device) == said
+    assert call_problem(ww.kernel("own", needs="sm_90"), device) == ""
+    assert call_problem(ww.kernel("own", needs="sm_90a"), replace(device, runs_machine_code=True)) == ""
+
+
 def test_an_array_is_described_to_other_packages_as_it_lies_there() -> None:
     array = DeviceArray(name="x", address=4096, shape=(2, 3), dtype="float16", ordinal=1)
     interface = array.__cuda_array_interface__

@@ -98,8 +98,8 @@ def _size(build: Build) -> tuple[int, str, str]:
 
 
 def variants_of(file: str) -> list[Variant]:
-    """List the variants whose source is, or includes, a file of kernels/."""
-    found = {b.variant: b.source for b in builds(FAMILIES) if not b.variant.has_no_block}
+    """List the variants whose source is, or includes, a file of kernels/, of those that the software device runs."""
+    found = {b.variant: b.source for b in builds(FAMILIES) if not (b.variant.has_no_block or b.variant.own_arch)}
     return [variant for variant, source in found.items() if file in _files(source)]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 Three = tuple[int, int, int]
+ARCH_FLAG = "-arch="  # of nvcc, before the name of an architecture
 
 
 @dataclass(frozen=True, order=True)

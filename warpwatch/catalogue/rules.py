@@ -44,7 +44,7 @@ FIRST_POINTER, SPACING = 1 << 44, 1 << 40  # addresses that are never accessed
 # Options of nvcc that change code alone: others name programs that it would run, or files that it would write.
 PLAIN_FLAG = re.compile(
     r"--?(cubin|O[0-3]|std=c\+\+\d\d|lineinfo|generate-line-info|use_fast_math|restrict|fmad=\w+|ftz=\w+|prec-div=\w+"
-    r"|prec-sqrt=\w+|maxrregcount=\d+|extra-device-vectorization|expt-relaxed-constexpr|(expt-)?extended-lambda"
+    r"|prec-sqrt=\w+|maxrregcount=\d+|arch=sm_\d+a|extra-device-vectorization|expt-relaxed-constexpr|(expt-)?extended-lambda"
     r"|default-stream=[\w-]+|D\w+(=\w*)?|U\w+)"
 )
 DRAWS = range(3)  # seeds of draws that must differ

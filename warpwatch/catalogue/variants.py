@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from warpwatch.catalogue.accepted import Accept
 from warpwatch.catalogue.arrays import DeclaredArray, Shape
 from warpwatch.catalogue.calls import Call, PythonPackage, Queue, Requirement
-from warpwatch.catalogue.launches import Capability, Owner, Step, WrittenSizes, read_capability
+from warpwatch.catalogue.launches import ARCH_FLAG, Capability, Owner, Step, WrittenSizes, read_capability
 from warpwatch.catalogue.named_arguments import takes
 from warpwatch.catalogue.names import print_short, size_name
 from warpwatch.catalogue.texts import Text
@@ -200,6 +201,16 @@ class Variant:
         return self.on_host or self.call is not None
 
     @property
+    def own_arch(self) -> str:
+        """The architecture whose own instructions it uses, such as sm_90a; empty for code that newer GPUs take too."""
+        named = (flag.removeprefix(ARCH_FLAG) for flag in self.flags if flag.startswith(ARCH_FLAG))
+        return next(named, "")
+
+    def runs_on(self, capability: Capability) -> bool:
+        """Return whether a GPU of a compute capability runs it."""
+        return capability == self.capability if self.own_arch else capability >= self.capability
+
+    @property
     def missing(self) -> str:
         """Say what it needs that is not installed, and how to get it; empty where it lacks nothing."""
         lacks = (each.missing() for each in self.requires)
@@ -228,15 +239,22 @@ def kernel(name: str, note: str = "", *, needs: Needs = (), **fields: Any) -> Va
     """Declare a CUDA kernel.
 
     ``needs``: the oldest architecture, such as "sm_80", and packages that its source function needs, such as "triton".
+    "sm_90a" is for instructions of that architecture alone: the kernel is compiled for it, and runs on no newer GPU.
     The other fields are Variant's.
     """
     oldest, packages = _needs(needs)
-    return Variant(name, note, capability=oldest, requires=packages, **fields)
+    own = {f"{ARCH_FLAG}{need}" for need in _each(needs) if isinstance(need, str) and re.fullmatch(r"sm_\d+a", need)}
+    flags = (*fields.pop("flags", ()), *own)
+    return Variant(name, note, capability=oldest, requires=packages, flags=flags, **fields)
+
+
+def _each(given: Needs) -> tuple[str | Requirement, ...]:
+    return (given,) if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
 
 
 def _needs(given: Needs) -> tuple[Capability, tuple[Requirement, ...]]:
     """Tell architectures from packages: the newest of the architectures, and the packages."""
-    each = (given,) if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
+    each = _each(given)
     architectures = {need: read_capability(need) for need in each if isinstance(need, str)}
     oldest = max(filter(None, architectures.values()), default=OLDEST)
     others = [need for need in each if not isinstance(need, str) or not architectures[need]]

@@ -281,7 +281,7 @@ def _run_every_case(project: Project, expression: str, settings: Settings, json:
         case
         for case in tested_cases(project.families)
         if not case.variant.on_host and matches(case.id)
-        if case.variant.capability <= info.capability and not call_problem(case.variant, info)
+        if case.variant.runs_on(info.capability) and not call_problem(case.variant, info)
     ]
     compile_all({case.build.id: (case.build, info.target) for case in cases}.values(), lambda done, total: None)
     mistakes = [problem for problem in problems(project.families) if matches(problem.id)]

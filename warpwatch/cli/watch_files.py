@@ -160,7 +160,7 @@ def _refused(build: Build, error: CompileError) -> TestRecord:
 def _runs(build: Build, device: DeviceInfo) -> bool:
     """Tell whether a build has something to compile that the device runs."""
     variant = build.variant
-    return variant.call is None and variant.capability <= device.capability and not call_problem(variant, device)
+    return variant.call is None and variant.runs_on(device.capability) and not call_problem(variant, device)
 
 
 def _first_line(message: str) -> str:

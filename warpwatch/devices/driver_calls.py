@@ -13,7 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.tensor_maps import TENSOR_MAP
 from warpwatch.devices.compile.compiler import compile_file, read_image
 from warpwatch.devices.machine import DeviceError
 
@@ -27,6 +30,8 @@ BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
 LAUNCH_TIME = Path(__file__).with_name("launch_time.cpp")
 USED_NOW, USED_AT_MOST = 7, 8  # CU_MEMPOOL_ATTR_USED_MEM_CURRENT and _HIGH
+# CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+NOT_INTERLEAVED, L2_PROMOTION, ZEROS_BEYOND = 0, 3, 0
 # Settings of a context that a call may change, in words, by CUlimit.
 LIMITS = {
     0: "the stack size of threads",
@@ -83,6 +88,29 @@ def _driver() -> ctypes.CDLL:
 def reset_persisting_cache() -> None:
     """Make all lines of L2 that were to persist normal ones. Raises DeviceError."""
     _check(_driver().cuCtxResetPersistingL2Cache(), "L2's persisting lines cannot be reset")
+
+
+def made_tensor_map(described: Any) -> np.generic:
+    """Make the tensor map that a declaration describes (catalogue/tensor_maps.py). Raises DeviceError."""
+    buffer = ctypes.create_string_buffer(2 * TENSOR_MAP.itemsize)
+    place = -(-ctypes.addressof(buffer) // 64) * 64  # the driver writes to a multiple of 64
+    two = ctypes.c_uint32 * 2
+    status = _driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(place),
+        int(described["element"]),
+        2,
+        ctypes.c_void_p(int(described["tensor_map"])),
+        (ctypes.c_uint64 * 2)(int(described["columns"]), int(described["rows"])),
+        (ctypes.c_uint64 * 1)(int(described["row_bytes"])),
+        two(int(described["box_columns"]), int(described["box_rows"])),
+        two(1, 1),
+        NOT_INTERLEAVED,
+        int(described["swizzle"]),
+        L2_PROMOTION,
+        ZEROS_BEYOND,
+    )
+    _check(status, f"no tensor map can be made of {described}")
+    return np.void(ctypes.string_at(place, TENSOR_MAP.itemsize))
 
 
 class Module:

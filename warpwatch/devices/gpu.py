@@ -21,6 +21,7 @@ from warpwatch.catalogue.arrays import Array
 from warpwatch.catalogue.calls import CallError, DeviceArray
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.tensor_maps import is_tensor_map
 from warpwatch.devices import activity, driver_calls, outside
 from warpwatch.devices.arguments import read_parameters
 from warpwatch.devices.compile import symbols
@@ -232,7 +233,8 @@ class Device:
         if refused:
             raise DeviceError(refused)
         kernel = function.handle[1]
-        packed, shared = pack(arguments, function.parameters or ()), launch.shared_bytes
+        made = [driver_calls.made_tensor_map(each) if is_tensor_map(each) else each for each in arguments]
+        packed, shared = pack(made, function.parameters or ()), launch.shared_bytes
         queue = self._queue(launch.stream)
         if launch.cluster != (1, 1, 1) or launch.cooperative:
             return self._again(function).launcher(function.name, launch, int(queue.handle), packed)

@@ -123,7 +123,7 @@ class DeviceInfo:
 
     def is_replaced_by_software(self, variant: Variant) -> bool:
         """Return whether the software device runs a variant that this device does not."""
-        return variant.capability <= OF_SOFTWARE and not call_problem(variant, replace(self, runs_machine_code=False))
+        return variant.runs_on(OF_SOFTWARE) and not call_problem(variant, replace(self, runs_machine_code=False))
 
 
 @functools.cache
@@ -145,6 +145,8 @@ def call_problem(variant: Variant, device: DeviceInfo) -> str:
     """Say why a variant cannot run on a device, and what helps; empty where it can."""
     if not device.runs_machine_code and (brings := _brings(variant)):
         return f"needs a GPU: {variant.name} brings {brings}, which {device.name} cannot run"
+    if variant.own_arch and not device.runs_machine_code:
+        return f"needs a GPU: {variant.name} uses instructions of {variant.own_arch}, which {device.name} has not"
     clusters = variant.cluster != 1 or any(step.cluster != 1 for step in variant.launches)
     if clusters and not device.runs_machine_code:
         return f"needs a GPU of compute capability 9.0 or newer: {device.name} has no thread block clusters"

@@ -91,7 +91,7 @@ class Contracts:
         """Return for which GPUs machine code is limited, and how: this one or, where there is none, those of files."""
         if case.variant.on_host or case.variant.call:
             return []
-        known = sorted(each for each in self._capabilities() if each >= case.variant.capability)
+        known = sorted(each for each in self._capabilities() if case.variant.runs_on(each))
         contracts = [(each, self._of(case, each)) for each in known]
         return [(each, contract) for each, contract in contracts if contract.limits(RESOURCES)]
 

@@ -424,8 +424,9 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
 def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:
     """The device of this run; a test of a build that it is too old for is skipped."""
     device: DeviceInfo = request.getfixturevalue("warpwatch_device")
-    if device.capability < build.variant.capability:
-        needed = f"needs a GPU of compute capability {build.variant.capability} or newer"
+    if not build.variant.runs_on(device.capability):
+        newer = "" if build.variant.own_arch else " or newer"
+        needed = f"needs a GPU of compute capability {build.variant.capability}{newer}"
         with_software = f", or with {spelled(request.config, 'device')}=software"
         softly = with_software if device.is_replaced_by_software(build.variant) else ""
         pytest.skip(f"{needed}; {device.name} has {device.capability}: run it on such a GPU{softly}")
@@ -584,7 +585,7 @@ def later_cases(item: pytest.Item, comparison: Comparison) -> Iterator[Case]:
         case = parameter_of(later) if later and is_timed(later) else None
         if not isinstance(case, Case) or not isinstance(device, DeviceInfo):
             continue
-        if not case.variant.on_host and case.variant.capability > device.capability:
+        if not case.variant.on_host and not case.variant.runs_on(device.capability):
             continue
         target = None if case.variant.on_host else device.timing_target
         try:

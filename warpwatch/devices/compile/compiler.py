@@ -32,7 +32,7 @@ from typing import Any
 from softcuda.cache import Cache, CacheError, Compiled, Entry, note, notes, read
 from softcuda.dependencies import SAYING, Dependencies, Observation, Place, Unrepeatable, surroundings, without_noise
 from softcuda.dependencies import digest_of as state_of
-from warpwatch.catalogue.launches import Capability
+from warpwatch.catalogue.launches import ARCH_FLAG, Capability
 from warpwatch.devices.compile.symbols import code_bytes
 
 ENGINE = Path(__file__).resolve().parents[3]  # the folder that holds the packages warpwatch and softcuda
@@ -263,7 +263,9 @@ def _flags(
     macros: Mapping[str, str], target: Target | None, nvcc_flags: Sequence[str], root: Path, include: Sequence[Path]
 ) -> list[str]:
     """Return what a compiler is called with beside its file. Raises CompileError for a folder with an odd name."""
-    flags = [*nvcc_flags, f"-arch={target.arch}", *target.flags] if target else [*GXX_FLAGS]
+    flags = [*nvcc_flags, *target.flags] if target else [*GXX_FLAGS]
+    if target and not any(flag.startswith(ARCH_FLAG) for flag in nvcc_flags):
+        flags.insert(len(nvcc_flags), f"{ARCH_FLAG}{target.arch}")
     folders = [name_from(root, folder) for folder in include]
     for folder in folders:
         if target and not PLAIN.fullmatch(str(folder)):  # nvcc gives it to a shell
