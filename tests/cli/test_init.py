@@ -133,6 +133,11 @@ def test_jobs_for_gitlab_stand_in_place_of_a_workflow(repository: Path) -> None:
     assert (repository / ".gitlab-ci.yml").read_text() == "own: {script: make}\n"
 
 
+def test_agents_alone_and_jobs_for_gitlab_exclude_each_other(repository: Path) -> None:
+    assert "argument --gitlab: not allowed with argument --agents" in init(repository, "--agents", "--gitlab", status=2)
+    assert not files(repository)
+
+
 def test_the_workflow_is_sound(repository: Path) -> None:
     init(repository)
     shutil.copytree(ACTIONS, repository / ".github" / "actions")

@@ -45,8 +45,9 @@ python -m warpwatch report .benchmarks/* --html site  # pages with charts of the
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="the repository (this folder)")
     parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
-    parser.add_argument("--agents", action="store_true", help="write AGENTS.md alone, for programs that write kernels")
-    parser.add_argument("--gitlab", action="store_true", help="write jobs for GitLab, and no workflow for GitHub")
+    written = parser.add_mutually_exclusive_group()
+    written.add_argument("--agents", action="store_true", help="write AGENTS.md alone, for programs that write kernels")
+    written.add_argument("--gitlab", action="store_true", help="write jobs for GitLab, and no workflow for GitHub")
     kinds = parser.add_mutually_exclusive_group()
     for kind, text in (("torch", "a source of a PyTorch extension"), ("pycuda", "a program that launches by PyCUDA")):
         kinds.add_argument(
