@@ -19,7 +19,9 @@ BIN := $(VENV)/bin
 LIMIT := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 # Python's compiled modules are kept, whatever the environment says: some hundred processes import the same ones.
 # The tests of a file share its fixtures, many of which run pytest in a process of its own: they stay in one process.
-TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests correctness -n auto --maxprocesses=4 \
+# Some wait more than they compute: one process more than there are cores, four at most.
+PROCESSES := $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4)))
+TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests correctness -n $(PROCESSES) \
 	--dist=loadfile $(LIMIT)
 
 .PHONY: bench test test-all wheel check docs mutate clean
