@@ -247,8 +247,6 @@ void begin_block(uint64_t ordinal)
     forget_mbarriers();
     forget_returns();
     turns.begin_block();
-    turns.pause = Pause::none;
-    turns.publisher = max_threads;
     forget_spin();
 }
 
@@ -291,24 +289,18 @@ void deadlock(const std::vector<WaitingBlock>& waiting, uint64_t not_begun)
     executor.given_up = true;
 }
 
-// A block that waits for another one's write rests, and new ones and resting ones go on in turns. In a random order new
-// ones come first, and of those that rest the last: so that it finds many unfinished that began before it.
+// A block that waits for another one's write rests, and new ones and resting ones go on in turns.
 void run_one_after_another()
 {
     std::vector<WaitingBlock> waiting;
     const uint64_t room = executor.stack_count / turns.count;
-    const bool late = executor.shuffle && next_random() >> 63; // some blocks write after later ones have looked
     uint64_t begun = 0, resumed = 0;
     for (bool was_new = false; !executor.given_up && (begun < executor.blocks || !waiting.empty());) {
-        const bool is_new = begun < executor.blocks && waiting.size() < room
-            && (waiting.empty() || !was_new || executor.shuffle);
+        const bool is_new = begun < executor.blocks && waiting.size() < room && (waiting.empty() || !was_new);
         was_new = is_new;
-        const uint64_t turn = is_new ? 0 : resumed++ % waiting.size();
-        const uint64_t at = executor.shuffle && !is_new ? waiting.size() - 1 - turn : turn;
+        const uint64_t at = is_new ? 0 : resumed++ % waiting.size();
         const uint64_t ordinal = is_new ? begun++ : waiting[at].ordinal;
         is_new ? begin_block(ordinal) : go_on_with(waiting[at]);
-        if (is_new && executor.shuffle) // where all end one after another, a pause before a write would hide races
-            turns.pause = late && !waiting.empty() && next_random() >> 63 ? Pause::before_write : Pause::after_write;
         run_block();
         if (executor.given_up)
             return;

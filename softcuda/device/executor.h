@@ -25,10 +25,6 @@ struct Meeting {
     unsigned long values[warp_size];
 };
 
-// Where a block lets others begin, once and in a random order alone: before it writes its first volatile word in global
-// memory, or before a thread that has written one reads one.
-enum class Pause : unsigned char { none, before_write, after_write };
-
 struct Turns {
     Thread threads[max_threads];
     unsigned count = 0, alive = 0;
@@ -38,8 +34,6 @@ struct Turns {
     std::vector<unsigned> spinning; // threads that wait for another one's write
     bool resting = false;          // all of them are there
     bool stuck = false;            // none can go on before another block has
-    Pause pause = Pause::none;     // that the block is still to make
-    unsigned publisher = max_threads; // the last thread that wrote a volatile word in global memory
     size_t position = 0;
     int reduced[3] {}; // of the barrier that opened last: count, and, or
     std::vector<Meeting> meetings[max_threads / warp_size];
@@ -82,7 +76,6 @@ struct WaitingBlock {
 std::string waits_of(const std::vector<WaitingBlock>& blocks); // lines of a finding
 void forget_spin();
 void polls(uintptr_t address, unsigned size, uintptr_t pc); // before a read that is volatile or atomic
-void may_pause(uintptr_t address, bool write, uintptr_t pc); // before a volatile access to global memory
 
 // time_limit.cpp: time limit and signals.
 void watch_begin(const Function& function);

@@ -70,20 +70,6 @@ void polls(uintptr_t address, unsigned size, uintptr_t pc)
     spin.count = 0;
 }
 
-// So a scan that looks back at the words of earlier tiles finds some with their own sums alone, and some not yet written.
-void may_pause(uintptr_t address, bool write, uintptr_t pc)
-{
-    const bool has_published = turns.publisher == running.thread;
-    if (turns.pause == (write ? Pause::before_write : Pause::after_write) && (write || has_published)) {
-        turns.pause = Pause::none;
-        spin = {};
-        rest_for_others(address, pc); // of its block
-        rest_for_others(address, pc); // of other blocks
-    }
-    if (write)
-        turns.publisher = running.thread;
-}
-
 bool Turns::spinners_go_on()
 {
     const bool all = spinning.size() == order.size(); // that ran

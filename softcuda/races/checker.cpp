@@ -311,8 +311,6 @@ ALWAYS_INLINE void range_access(uintptr_t address, size_t size, bool write, uint
 
 void volatile_access(uintptr_t address, unsigned size, bool write, uintptr_t pc)
 {
-    if (address - arena.first < arena.size)
-        may_pause(address, write, pc);
     if (!write)
         polls(address, size, pc);
     checker.volatile_flags = checker.active && write && is_flag_write() ? is_volatile | hands_on : is_volatile;

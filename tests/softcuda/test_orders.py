@@ -124,39 +124,6 @@ def test_its_broken_twin_is_found_in_every_order_with_both_places(checked: Devic
         assert early or re.search(rf"softcuda: race.*\n.*{place} .*\n.*{place} ", said), said
 
 
-UNFINISHED = """
-extern "C" __global__ void unfinished(int* out)
-{
-    volatile int *own = out + gridDim.x, *all = own + gridDim.x;
-    const int number = atomicAdd(out + 3 * gridDim.x, 1);
-    own[number] = 1;
-    int sum = 1, before = number, finished = 0;
-    while (before-- > 0 && !finished) {
-        while (!own[before])
-            ++out[3 * gridDim.x + 1];
-        finished = all[before];
-        sum += finished ? finished : 1;
-    }
-    all[number] = sum;
-    out[number] = number - before - 1;
-}
-"""
-
-
-def test_a_block_that_looks_back_finds_many_unfinished_and_some_that_have_not_written(checked: Device) -> None:
-    image, orders = checked.image(UNFINISHED), (None, 1, 2, 3, 4)
-    usual, *others = checked.left(image, "unfinished", 4 * (3 * 40 + 2), 1, 40, orders=orders)
-    assert isinstance(usual, bytes), usual
-    assert np.frombuffer(usual, np.int32)[:40].max() == 1
-    lefts = []
-    for left in others:
-        assert isinstance(left, bytes), left
-        lefts.append(np.frombuffer(left, np.int32))
-        assert lefts[-1][80:120].tolist() == list(range(1, 41))
-    assert max(left[:40].max() for left in lefts) > 32
-    assert max(left[121] for left in lefts) > 0
-
-
 FAR = """
 extern "C" __global__ void far(int* out)
 {
