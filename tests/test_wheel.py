@@ -170,7 +170,7 @@ def test_its_metadata_is_whole(wheel: Path) -> None:
     assert about["License-Expression"] == "MIT"
     assert f"{info}/licenses/LICENSE" in archive.namelist()
     assert f"{info}/licenses/warpwatch/report/site/assets/uplot/LICENSE" in archive.namelist()
-    extras = {"pycuda", "pictures", "report", "disassembly", "profile", "vendor", "nvcc", "watch", "remote"}
+    extras = {"pycuda", "pictures", "report", "disassembly", "profile", "vendor", "nvcc", "watch", "remote", "launches"}
     assert set(about.get_all("Provides-Extra", [])) == extras
     assert {url.partition(",")[0] for url in about.get_all("Project-URL", [])} >= {"Homepage", "Issues", "Source"}
     assert "Framework :: Pytest" in about.get_all("Classifier", [])

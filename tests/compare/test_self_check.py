@@ -30,7 +30,7 @@ from warpwatch.timing.side_by_side import Delay, Plan, measure_pair
 KERNELS = {
     str(build.source.relative_to(ROOT / "kernels")): build
     for build in builds(FAMILIES)
-    if not build.variant.has_no_block
+    if not build.variant.has_no_block and not build.variant.own_arch
 }
 
 
