@@ -34,6 +34,19 @@ def test_another_revision_has_maps_made_of_its_own_arrays() -> None:
         assert (filled.item(), is_tensor_map(filled)) == (own.item(), is_tensor_map(own))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "columns", "swizzle", "said"),
+    [
+        ("complex64", 64, 0, "a tensor map has no complex64: its types are uint8, uint16, "),
+        ("float16", 64, 16, "the swizzle is 16 bytes: it may be 0, 32, 64, 128"),
+        ("float16", 65, 0, "rows of 130 bytes: TMA needs multiples of 16, so copy the matrix, or pad its rows"),
+    ],
+)
+def test_what_no_map_can_be_made_of_is_a_sentence(dtype: str, columns: int, swizzle: int, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}"):
+        ww.tensor_map(0, dtype, (64, columns), box=(8, 8), swizzle=swizzle)
+
+
 def test_instructions_of_one_architecture_run_on_no_newer_gpu() -> None:
     usual, special = ww.kernel("usual", needs="sm_90"), ww.kernel("special", needs=("sm_80", "sm_90a"), flags=("-O2",))
     capabilities = [Capability(8, 0), Capability(9, 0), Capability(10, 0)]

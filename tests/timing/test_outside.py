@@ -157,11 +157,11 @@ def test_what_an_old_driver_cannot_show_is_said(worker: Worker) -> None:
     assert "remarks" not in worker.call(measure, case_of("plain"))
 
 
-def measure_recorded(case: Case, ran: list[Activity]) -> dict[str, Any]:
-    """In the worker: measure where CUPTI records what is given."""
+def measure_recorded(case: Case, ran: list[Activity] | None) -> dict[str, Any]:
+    """In the worker: measure where CUPTI records what is given, or nothing."""
     device, runs = gpu(), list[int]()
 
-    def record(work: Callable[[], None]) -> list[Activity]:
+    def record(work: Callable[[], None]) -> list[Activity] | None:
         runs.append(1)
         work()
         return ran
@@ -185,6 +185,8 @@ def test_what_a_call_launches_is_recorded_once_and_stray_work_is_wrong(worker: W
     assert (facts["launches"], facts["runs"]) == (("scale",), 1)
     assert "launches" not in worker.call(measure_recorded, case_of("plain"), ran[1:])  # not all was recorded
     assert "launches" not in worker.call(measure, case_of("plain"))  # the software device has no CUPTI
+    assert "remarks" not in facts
+    assert worker.call(measure_recorded, case_of("plain"), None)["remarks"] == (outside.UNRECORDED,)
     late = Activity(name="", words="a fill of 16 bytes", stream=2, begin=80_000, end=97_000)
     with pytest.raises(WrongResult, match=r"plain.*works on for 7 µs after .* it runs a fill of 16 bytes on another"):
         worker.call(measure_recorded, case_of("plain"), [*ran, late])

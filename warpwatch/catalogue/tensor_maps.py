@@ -15,6 +15,7 @@ ELEMENTS = {
     "uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7,
     "float64": 8, "bfloat16": 9,
 }  # fmt: skip
+ALIGNED = 16  # bytes, of which addresses and rows are multiples
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
 TENSOR_MAP = np.dtype(
     {
@@ -45,9 +46,22 @@ def tensor_map(
         From one row to the next, a multiple of 16; 0 for rows without gaps.
     swizzle : int
         Bytes of the pattern in which a box lies in shared memory: 0, 32, 64 or 128.
+
+    Raises
+    ------
+    ValueError
+        There are no maps of this type or swizzle, or of rows that begin off multiples of 16 bytes.
     """
+    if dtype not in ELEMENTS:
+        raise ValueError(f"a tensor map has no {dtype}: its types are {', '.join(ELEMENTS)}")
+    if swizzle not in SWIZZLES:
+        raise ValueError(f"the swizzle is {swizzle} bytes: it may be {', '.join(map(str, SWIZZLES))}")
     (rows, columns), (box_rows, box_columns) = shape, box
     pitch = row_bytes or columns * numpy_type(dtype).itemsize
+    if pitch % ALIGNED:
+        raise ValueError(
+            f"rows of {pitch} bytes: TMA needs multiples of {ALIGNED}, so copy the matrix, or pad its rows"
+        )
     values = (address, columns, rows, pitch, ELEMENTS[dtype], box_columns, box_rows, SWIZZLES[swizzle])
     described = np.zeros(1, TENSOR_MAP)
     described[0] = values

@@ -48,6 +48,10 @@ UNSEEN = (
     "work that a call does before or after its time is not looked for: the driver has no events of a whole context, as "
     "those of CUDA 12.5 and newer have"
 )
+UNRECORDED = (
+    "its work of less than 0.1 ms outside its time is not looked for, and what it launches is not known: CUPTI has not "
+    "recorded it; pip install cupti-python, and let no profiler watch the run"
+)
 IDLE_SECONDS = 0.03  # in which no thread of a call has anything to do
 BUSY_SHARE = 0.05  # of it that a thread computes which is not idle
 SPINNING_SECONDS = (
@@ -118,7 +122,11 @@ class CallWatch:
             return ()
         changed = ", ".join(self.settings.changed())
         remarks = [f"its call changes {changed}; restored after it"] * bool(changed)
-        return (*remarks, *[UNSEEN] * (self._slack == math.inf))
+        if self._slack == math.inf:
+            remarks.append(UNSEEN)
+        elif self._record and self._looked_at and not self.launched:
+            remarks.append(UNRECORDED)
+        return tuple(remarks)
 
     def leave(self) -> None:
         """Restore what calls have changed."""
