@@ -11,12 +11,11 @@ divided. Unknown fields are ignored, so that files of later versions can be read
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import lzma
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from warpwatch.catalogue.collector import without_collector
 from warpwatch.devices.compile.compiler import CompileError, nvcc
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.runs.explained import Explained
@@ -633,7 +633,8 @@ def read_usable(paths: Sequence[Path]) -> tuple[list[RunRecord], list[str]]:
     """
     runs: list[RunRecord] = []
     problems: list[str] = []
-    with _without_collector(), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # to unpack leaves Python free
+    # A year of nights is millions of objects, and none of them is garbage.
+    with without_collector(), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # to unpack leaves Python free
         for read in pool.map(_attempt, paths):
             if isinstance(read, BadRun):
                 problems.append(str(read))
@@ -650,15 +651,3 @@ def _attempt(path: Path) -> RunRecord | BadRun:
         return read_run(path, tolerant=True)
     except BadRun as error:
         return error
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Keep Python from looking for garbage: a year of nights is millions of objects, and none of them is any."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import gc
 import itertools
 import math
 import os
@@ -20,6 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import ClassVar
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.collector import without_collector
 from warpwatch.devices.compile.compiler import NoCompiler, gxx
 from warpwatch.devices.gpu import QueuedCall
 from warpwatch.devices.machine import DeviceError, in_order
@@ -148,7 +148,7 @@ class _Side:
         Raises DeviceError where a call fails.
         """
         while self._sizes:
-            with self._errors(), _without_collector():
+            with self._errors(), without_collector():
                 taken = _burst(self.launch, self._sizes[0], self._restore, self._after)
             if taken:
                 return taken
@@ -218,17 +218,6 @@ def _on_core(core: int) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _in_graph(loaded: Loaded) -> Facts:
