@@ -31,7 +31,7 @@ bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
-	@echo "make test: about four minutes on two cores, six the first time; ARGS=\"-k matmul\" tests a part"
+	@echo "make test: about four minutes on two cores, seven the first time; ARGS=\"-k matmul\" tests a part"
 	$(TESTS) -m "not slow" --launches=3 $(ARGS)
 
 test-all: $(READY)
