@@ -101,6 +101,10 @@ def test_what_a_compiler_writes_beside_machine_code_is_no_part_of_it(tmp_path: P
     assert code_bytes(image[:100]) == code_bytes(b".version 8.0") == 0
 
 
+def test_a_call_has_a_digest_and_no_file() -> None:
+    assert code_digest(Image(Path(), "cublas", "cublas"), Capability(9, 0)) == "cublas"
+
+
 @pytest.mark.slow
 def test_an_initial_value_is_data_and_no_code(tmp_path: Path) -> None:
     cubins = [

@@ -61,9 +61,9 @@ def code_digest(image: Image, capability: Capability) -> str:
     """Return a digest of what a GPU runs of an image: kernels, their needs, constants and variables.
 
     It is the same whatever else a compiler writes into the file, such as its version. The digest of the file where this
-    is not a cubin. Raises CompileError where the image is damaged.
+    is not a cubin, and that of an image without a file, as of a call. Raises CompileError where the image is damaged.
     """
-    cubin = read_cubin(read_image(image.path), capability)
+    cubin = read_cubin(read_image(image.path), capability) if image.path.name else None
     if not cubin:
         return image.image_hash
     kernels = (f"{name} {needs}" for name, needs in sorted(cubin.kernels.items()))
