@@ -3,6 +3,7 @@
 #pragma once
 
 #include "halves.h"
+#include "tile_order.h"
 
 struct alignas(64) TensorMap { // what cuTensorMapEncodeTiled makes
     unsigned long long words[16];

@@ -8,7 +8,8 @@
 // Share on an H100, reached: 0.61 of cuBLAS at 4096^3 (float16; 0.60 in bfloat16).
 
 #include "../matmul/copies.h"
-#include "halves.h"
+#include "tile_order.h"
+#include "warp_products.h"
 
 constexpr int depth = 64, warps_across = BLOCK_X / WARP_X, threads = 32 * warps_across * (BLOCK_Y / WARP_Y);
 constexpr int rows = WARP_Y / 16, cols = WARP_X / 8, each = 8; // products of a warp; elements of a piece
@@ -54,30 +55,6 @@ template <int height, int pieces, bool aligned> struct Source {
         }
     }
 };
-
-__device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned from)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(from)
-                 : "memory");
-}
-
-__device__ __forceinline__ void load_transposed(unsigned (&to)[4], unsigned from)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(from)
-                 : "memory");
-}
-
-__device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b_low, unsigned b_high)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32"
-                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high));
-}
 
 // `aligned`: rows of A and B start at multiples of 16 bytes.
 template <bool aligned>
