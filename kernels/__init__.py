@@ -1,5 +1,6 @@
 """The kernels of this repository. FAMILIES is the only list of them."""
 
+from kernels.attention import ATTENTION, ATTENTION_CAUSAL
 from kernels.conv2d import CONV2D
 from kernels.copy import COPY
 from kernels.hello import HELLO
@@ -29,4 +30,6 @@ FAMILIES: tuple[Family, ...] = (
     LAYERNORM,
     SCAN,
     HISTOGRAM,
+    ATTENTION,
+    ATTENTION_CAUSAL,
 )

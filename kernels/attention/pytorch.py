@@ -1,0 +1,33 @@
+"""Calls PyTorch's attention: its flash attention, and cuDNN's. Both make a tensor of their own, copied to o."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from warpwatch import DeviceArray, Queue
+
+Prepare = Callable[[DeviceArray, DeviceArray, DeviceArray, DeviceArray, int, int, int, int], Queue]
+
+
+def _preparing(backend: str, causal: bool) -> Prepare:
+    """Return what prepares a call of one of PyTorch's implementations."""
+
+    def prepare(
+        q: DeviceArray, k: DeviceArray, v: DeviceArray, o: DeviceArray, stream: int, heads: int, n: int, d: int
+    ) -> Queue:
+        torch, kinds = import_module("torch"), import_module("torch.nn.attention")
+        inputs = [torch.from_dlpack(array).view(1, heads, n, d) for array in (q, k, v)]
+        result, queue_on = torch.from_dlpack(o).view(1, heads, n, d), torch.cuda.ExternalStream(stream)
+
+        def queue() -> None:
+            with torch.cuda.stream(queue_on), kinds.sdpa_kernel(kinds.SDPBackend[backend]):
+                result.copy_(torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal))
+
+        return queue
+
+    return prepare
+
+
+prepare_flash, prepare_causal_flash = (_preparing("FLASH_ATTENTION", causal) for causal in (False, True))
+prepare_cudnn, prepare_causal_cudnn = (_preparing("CUDNN_ATTENTION", causal) for causal in (False, True))

@@ -1,0 +1,37 @@
+// What the kernels of attention share.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#define ENTRY(variant, d, end, causal)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(threads) attention_##variant##_##d##end(const scalar_t* q,            \
+        const scalar_t* k, const scalar_t* v, scalar_t* o, int heads, int n)                                           \
+    {                                                                                                                  \
+        attend<d, causal>(q, k, v, o, heads, n);                                                                       \
+    }
+// One for each width of a head, causal or not.
+#define ENTRIES(variant)                                                                                               \
+    ENTRY(variant, 64, , false)                                                                                        \
+    ENTRY(variant, 64, _causal, true)                                                                                  \
+    ENTRY(variant, 128, , false)                                                                                       \
+    ENTRY(variant, 128, _causal, true)
+
+// What scores are multiplied by, so that a power of two is the weight: log2(e) / sqrt(d).
+template <int d> constexpr float scale = d == 64 ? 0.180336880f : 0.127517432f;
+
+// Weights are powers of two, of numbers of at most zero; minus infinity has none.
+__device__ __forceinline__ float power(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Rows of o that a block computes: a head's rows from `first` on. The last ones come first, which see most keys where
+// attention is causal. False where there is no such head: blocks past gridDim.y's limit of 65,535 continue in z.
+__device__ __forceinline__ bool find_rows(int heads, int& head, int& first)
+{
+    head = blockIdx.z * gridDim.y + blockIdx.y, first = (gridDim.x - 1 - blockIdx.x) * BLOCK_X;
+    return head < heads;
+}
