@@ -117,9 +117,10 @@ __device__ __forceinline__ void attend(unsigned char* memory, const scalar_t* q,
                         scores[i][j][e] = power((scores[i][j][e] - more) * scale<d>);
                         total[i][half] += scores[i][j][e];
                     }
+                if (__any_sync(0xffffffff, factor != 1))
 #pragma unroll
-                for (int j = 0; j < columns; ++j)
-                    sums[i][j][half * 2] *= factor, sums[i][j][half * 2 + 1] *= factor;
+                    for (int j = 0; j < columns; ++j)
+                        sums[i][j][half * 2] *= factor, sums[i][j][half * 2 + 1] *= factor;
             }
 #pragma unroll
         for (int step = 0; step < KEYS / 16; ++step) {

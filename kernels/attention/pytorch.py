@@ -21,7 +21,7 @@ def _preparing(backend: str, causal: bool) -> Prepare:
         result, queue_on = torch.from_dlpack(o).view(1, heads, n, d), torch.cuda.ExternalStream(stream)
 
         def queue() -> None:
-            with torch.cuda.stream(queue_on), kinds.sdpa_kernel(kinds.SDPBackend[backend]):
+            with torch.cuda.stream(queue_on), kinds.sdpa_kernel(getattr(kinds.SDPBackend, backend)):
                 result.copy_(torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal))
 
         return queue
