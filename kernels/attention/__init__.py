@@ -21,6 +21,7 @@ WIDTHS = (64, 128)  # of a head
 LOW, HIGH = ((16, 1024, 128),), ((16, 8192, 128), (16, 8192, 64))
 BENCHMARKS = {"float16": HIGH, "bfloat16": HIGH[:1]}
 BOTH = {dtype: (*LOW, *shapes) for dtype, shapes in BENCHMARKS.items()}
+WARP_ROWS = 32  # of o, of mma.cu
 KEYS = 64  # rows of k and v that a block of tiled.cu and mma.cu has at a time
 AT_ONCE, WEIGHED_AT_ONCE = 1024, 64  # rows of which the reference holds the scores; that a thread weighs
 HALF_ROUNDINGS = {"float16": 2**13, "bfloat16": 2**16}  # roundoffs of float32 in one of the type
@@ -74,8 +75,8 @@ def _errors(queries: Array, keys: Array, values: Array, last: Array, dtype: str)
 
     A row is a mean of values, whose magnitudes are at most the largest. A score has the error of a sum of d products,
     and of two products more, and so have its power and the sum of powers. Both sums have a term a key. What was summed
-    is scaled to another maximum at most 20 times, each time by a power, a product and an addition. Tensor cores multiply
-    powers that are rounded to the type, in float16 with an absolute error below 2^-14.
+    is scaled to another maximum at most 20 times, each time by a power, a product and an addition. Tensor cores
+    multiply powers that are rounded to the type, in float16 with an absolute error below 2^-14.
     """
     most_key, most_value = (np.maximum.accumulate(np.abs(array), axis=0)[last] for array in (keys, values))
     products, terms = (np.abs(queries) * most_key).sum(axis=1, keepdims=True), last[:, None] + 1
@@ -105,7 +106,7 @@ def variant(
 
 
 def shared_bytes(d: int, block: Block) -> int:
-    return (block[0] + 2 * KEYS) * d * BYTES
+    return (block[0] + 2 * 2 * KEYS) * d * BYTES
 
 
 def family(name: str, *, causal: bool) -> ww.Family:
@@ -159,8 +160,8 @@ def family(name: str, *, causal: bool) -> ww.Family:
                 "mma",
                 "tensor cores by warps, scores and weights in registers, asynchronous copies",
                 block=128,
-                threads=128 // 16 * 32,
-                warp_rows=16,
+                threads=128 // WARP_ROWS * 32,
+                warp_rows=WARP_ROWS,
                 needs="sm_90",  # for its shared memory
                 shared_bytes=shared_bytes,
                 benchmarks=BOTH,

@@ -1,16 +1,19 @@
 // Attention on tensor cores, by warps (mma.sync): a block has BLOCK_X rows of q in shared memory, and takes KEYS rows of
-// k and of v at a time by cp.async: v comes while scores are computed, and the next k while v is multiplied. A warp has
-// WARP_ROWS rows. Its scores stay in registers, where they become weights, and these the left side of the next product.
+// k and of v at a time, while the next ones come by cp.async. A warp has WARP_ROWS rows, 16 for each product, so that
+// what it reads of k and v serves several. Scores stay in registers, where they become weights, and these the left side
+// of the next product. What was summed is scaled only where the maximum of a row of the warp grew.
 // A piece of 16 bytes lies at its number XOR the row's, so that ldmatrix meets no bank twice. Maximum and sum of a row
 // are kept as keys come, the sum by each of the four lanes that share a row.
 // Arrays off multiples of 16 bytes are loaded element by element.
-// Costs: (BLOCK_X + 2 KEYS) d 2 bytes of shared memory, and registers for d sums and KEYS scores of a row by four lanes.
+// Costs: (BLOCK_X + 4 KEYS) d 2 bytes of shared memory; four lanes have the d sums and KEYS scores of a row in registers,
+// all 255 of them at d = 128. Two blocks to a multiprocessor: without them nothing multiplies while weights are computed.
 
 #include "../matmul/copies.h"
 #include "../matmul_half/warp_products.h"
 #include "rows.h"
 
-constexpr int warps = BLOCK_X / WARP_ROWS, threads = warps * 32, tiles = WARP_ROWS / 16, each = 8;
+constexpr int threads = BLOCK_X / WARP_ROWS * 32, blocks = 2; // on a multiprocessor, at least
+constexpr int tiles = WARP_ROWS / 16, each = 8;               // products of a warp; elements of a piece
 
 // Brings `height` rows of d elements from the `first`-th on into shared memory; zeros beyond the last of `n` rows.
 template <int height, int d, bool aligned>
@@ -43,10 +46,15 @@ __device__ __forceinline__ void attend(unsigned char* memory, const scalar_t* q,
     scalar_t* o, int n, int first)
 {
     constexpr int row_bytes = d * 2, steps = d / 16, columns = d / 8, key_columns = KEYS / 8;
-    unsigned char *const k_tile = memory + BLOCK_X * row_bytes, *const v_tile = k_tile + KEYS * row_bytes;
+    constexpr int tile_bytes = KEYS * row_bytes, stage_bytes = 2 * tile_bytes; // k, then v; two stages
     const int count = ((causal ? min(n, first + BLOCK_X) : n) - 1) / KEYS + 1;
+    const auto bring_stage = [&](int tile) {
+        unsigned char* const place = memory + BLOCK_X * row_bytes + tile % 2 * stage_bytes;
+        bring<KEYS, d, aligned>(place, k, tile * KEYS, n);
+        bring<KEYS, d, aligned>(place + tile_bytes, v, tile * KEYS, n);
+    };
     bring<BLOCK_X, d, aligned>(memory, q, first, n);
-    bring<KEYS, d, aligned>(k_tile, k, 0, n);
+    bring_stage(0);
     commit_copies();
 
     // Lanes' addresses: rows are alike but for multiples of 8. k is read as columns, so its halves change places.
@@ -64,9 +72,11 @@ __device__ __forceinline__ void attend(unsigned char* memory, const scalar_t* q,
 #pragma unroll 1
     for (int tile = 0; tile < count; ++tile) {
         wait_for_copies<0>();
-        __syncthreads(); // k has come for all, and v of the tile before is read
-        bring<KEYS, d, aligned>(v_tile, v, tile * KEYS, n);
+        __syncthreads(); // this stage has come for all, and the other one is read
+        if (tile + 1 < count)
+            bring_stage(tile + 1);
         commit_copies();
+        const unsigned stage = tile % 2 * stage_bytes;
         float scores[tiles][key_columns][4] = {};
 #pragma unroll
         for (int step = 0; step < steps; ++step) {
@@ -77,7 +87,7 @@ __device__ __forceinline__ void attend(unsigned char* memory, const scalar_t* q,
 #pragma unroll
             for (int j = 0; j < key_columns; j += 2) {
                 unsigned right[4];
-                load_matrices(right, k_start + j * 8 * row_bytes + (k_swizzled ^ step * 32));
+                load_matrices(right, k_start + stage + j * 8 * row_bytes + (k_swizzled ^ step * 32));
 #pragma unroll
                 for (int i = 0; i < tiles; ++i) {
                     multiply(scores[i][j], left[i], right[0], right[1]);
@@ -85,11 +95,6 @@ __device__ __forceinline__ void attend(unsigned char* memory, const scalar_t* q,
                 }
             }
         }
-        wait_for_copies<0>();
-        __syncthreads(); // v has come for all, and k is read
-        if (tile + 1 < count)
-            bring<KEYS, d, aligned>(k_tile, k, (tile + 1) * KEYS, n);
-        commit_copies();
 
         const bool hides = (tile + 1) * KEYS > (causal ? min(n, first + warp * WARP_ROWS + 1) : n);
 #pragma unroll
@@ -135,7 +140,7 @@ __device__ __forceinline__ void attend(unsigned char* memory, const scalar_t* q,
 #pragma unroll
             for (int j = 0; j < columns; j += 2) {
                 unsigned right[4];
-                load_transposed(right, v_start + step * 16 * row_bytes + (swizzled ^ j * 16));
+                load_transposed(right, v_start + stage + step * 16 * row_bytes + (swizzled ^ j * 16));
 #pragma unroll
                 for (int i = 0; i < tiles; ++i) {
                     multiply(sums[i][j], left[i], right[0], right[1]);

@@ -4,7 +4,7 @@
 
 #include "rows.h"
 
-constexpr int threads = BLOCK_X * 32;
+constexpr int threads = BLOCK_X * 32, blocks = 1;
 
 template <int d, bool causal>
 __device__ __forceinline__ void attend(

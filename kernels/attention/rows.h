@@ -5,7 +5,7 @@
 #include <cuda_fp16.h>
 
 #define ENTRY(variant, d, end, causal)                                                                                 \
-    extern "C" __global__ void __launch_bounds__(threads) attention_##variant##_##d##end(const scalar_t* q,            \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) attention_##variant##_##d##end(const scalar_t* q,            \
         const scalar_t* k, const scalar_t* v, scalar_t* o, int heads, int n)                                           \
     {                                                                                                                  \
         attend<d, causal>(q, k, v, o, heads, n);                                                                       \

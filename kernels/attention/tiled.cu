@@ -5,7 +5,7 @@
 
 #include "rows.h"
 
-constexpr int side = 16, threads = side * side, rows = BLOCK_X / side, keys = KEYS / side;
+constexpr int side = 16, threads = side * side, blocks = 1, rows = BLOCK_X / side, keys = KEYS / side;
 
 template <int d, bool causal>
 __device__ __forceinline__ void attend(
