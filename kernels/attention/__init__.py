@@ -21,6 +21,7 @@ WIDTHS = (64, 128)  # of a head
 LOW, HIGH = ((16, 1024, 128),), ((16, 8192, 128), (16, 8192, 64))
 BENCHMARKS = {"float16": HIGH, "bfloat16": HIGH[:1]}
 BOTH = {dtype: (*LOW, *shapes) for dtype, shapes in BENCHMARKS.items()}
+CUDNN_LEAST = 64  # rows a head: cuDNN 9.19 takes no single one, and returned NaN for 33
 WARP_ROWS = 32  # of o, of mma.cu
 KEYS = 64  # rows of k and v that a block of tiled.cu and mma.cu has at a time
 AT_ONCE, WEIGHED_AT_ONCE = 1024, 64  # rows of which the reference holds the scores; that a thread weighs
@@ -95,10 +96,10 @@ def variant(
         note,
         configurations=((block,),),
         threads=lambda: (threads, 1),
-        grid=lambda heads, n, block: ww.blocks((n, heads), (block[0], 1)),
+        grid=lambda heads, n, block: heads * ww.blocks(n, block[0])[0],
         source=f"{name}.cu",
         entry=lambda d: f"attention_{name}_{d}{'_causal' * causal}",
-        arguments="q k v o heads n",
+        arguments="q k v o n",
         macros=lambda dtype: {"KEYS": KEYS, "PTX_TYPE": ptx_type(dtype), **own},
         fixed_blocks=True,
         **more,
@@ -152,6 +153,7 @@ def family(name: str, *, causal: bool) -> ww.Family:
                 "cuDNN's attention, by PyTorch",
                 prepare=prepare_causal_cudnn if causal else prepare_cudnn,
                 needs="torch",
+                valid=lambda n: n >= CUDNN_LEAST,
                 benchmarks=BENCHMARKS,
             ),
             kernel("naive", "a warp a row, one key at a time", block=8, threads=8 * 32),

@@ -174,12 +174,11 @@ __device__ __forceinline__ void attend(unsigned char* memory, const scalar_t* q,
 
 template <int d, bool causal>
 __device__ __forceinline__ void attend(
-    const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int heads, int n)
+    const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int n)
 {
     extern __shared__ __align__(128) unsigned char memory[];
     int head, first;
-    if (!find_rows(heads, head, first))
-        return;
+    find_rows(n, head, first);
     const size_t start = size_t(head) * n * d;
     if (((size_t(q) | size_t(k) | size_t(v) | size_t(o)) & 15) == 0)
         attend<d, causal, true>(memory, q + start, k + start, v + start, o + start, n, first);

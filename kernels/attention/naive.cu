@@ -8,12 +8,13 @@ constexpr int threads = BLOCK_X * 32, blocks = 1;
 
 template <int d, bool causal>
 __device__ __forceinline__ void attend(
-    const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int heads, int n)
+    const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int n)
 {
     int head, first;
-    if (!find_rows(heads, head, first) || first + int(threadIdx.x) / 32 >= n)
-        return;
+    find_rows(n, head, first);
     const int row = first + threadIdx.x / 32, lane = threadIdx.x % 32, last = causal ? row : n - 1;
+    if (row >= n)
+        return;
     const size_t start = size_t(head) * n * d, own = start + size_t(row) * d;
     float query[d / 32], sums[d / 32] = {}, most = -INFINITY, total = 0;
 #pragma unroll

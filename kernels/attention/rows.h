@@ -6,9 +6,9 @@
 
 #define ENTRY(variant, d, end, causal)                                                                                 \
     extern "C" __global__ void __launch_bounds__(threads, blocks) attention_##variant##_##d##end(const scalar_t* q,            \
-        const scalar_t* k, const scalar_t* v, scalar_t* o, int heads, int n)                                           \
+        const scalar_t* k, const scalar_t* v, scalar_t* o, int n)                                           \
     {                                                                                                                  \
-        attend<d, causal>(q, k, v, o, heads, n);                                                                       \
+        attend<d, causal>(q, k, v, o, n);                                                                       \
     }
 // One for each width of a head, causal or not.
 #define ENTRIES(variant)                                                                                               \
@@ -28,10 +28,10 @@ __device__ __forceinline__ float power(float x)
     return y;
 }
 
-// Rows of o that a block computes: a head's rows from `first` on. The last ones come first, which see most keys where
-// attention is causal. False where there is no such head: blocks past gridDim.y's limit of 65,535 continue in z.
-__device__ __forceinline__ bool find_rows(int heads, int& head, int& first)
+// Rows of o that a block computes: those of a head from `first` on. The last ones come first, which see most keys where
+// attention is causal.
+__device__ __forceinline__ void find_rows(int n, int& head, int& first)
 {
-    head = blockIdx.z * gridDim.y + blockIdx.y, first = (gridDim.x - 1 - blockIdx.x) * BLOCK_X;
-    return head < heads;
+    const int count = (n - 1) / BLOCK_X + 1;
+    head = blockIdx.x / count, first = (count - 1 - int(blockIdx.x) % count) * BLOCK_X;
 }

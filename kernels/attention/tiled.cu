@@ -9,15 +9,14 @@ constexpr int side = 16, threads = side * side, blocks = 1, rows = BLOCK_X / sid
 
 template <int d, bool causal>
 __device__ __forceinline__ void attend(
-    const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int heads, int n)
+    const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int n)
 {
     // A spare pair of columns keeps lanes that read the same column of several rows from one bank.
     __shared__ scalar_t queries[BLOCK_X][d + 2], others[KEYS][d + 2];
     __shared__ float weights[BLOCK_X][KEYS + 1];
 
     int head, first;
-    if (!find_rows(heads, head, first))
-        return;
+    find_rows(n, head, first);
     const int x = threadIdx.x % side, y = threadIdx.x / side, last = causal ? min(n, first + BLOCK_X) : n;
     const size_t start = size_t(head) * n * d;
     for (int i = threadIdx.x; i < BLOCK_X * d; i += threads)
