@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from warpwatch.catalogue.launches import Owner, Step, Work, blocks
     from warpwatch.catalogue.tensor_maps import tensor_map
     from warpwatch.catalogue.texts import from_python, text
+    from warpwatch.catalogue.threads import for_each
     from warpwatch.catalogue.tolerance import dot_error, error_of, exact, product, relative, ulp
     from warpwatch.catalogue.variants import Block, Variant, by_elements, call, kernel, serial
 
@@ -30,6 +31,7 @@ _HOMES = {
     "launches": ("Owner", "Step", "Work", "blocks"),
     "tensor_maps": ("tensor_map",),
     "texts": ("from_python", "text"),
+    "threads": ("for_each",),
     "importers.t1": ("from_t1",),
     "tolerance": ("dot_error", "error_of", "exact", "product", "relative", "ulp"),
     "variants": ("Block", "Variant", "by_elements", "call", "kernel", "serial"),
@@ -64,6 +66,7 @@ __all__ = [
     "dot_error",
     "error_of",
     "exact",
+    "for_each",
     "from_python",
     "from_t1",
     "kernel",

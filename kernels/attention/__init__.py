@@ -6,14 +6,13 @@ Two families: of a causal one, a row attends to no row behind it.
 from __future__ import annotations
 
 import functools
-from concurrent.futures import ThreadPoolExecutor
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
 import warpwatch as ww
-from kernels.attention.pytorch import prepare_causal_cudnn, prepare_causal_flash, prepare_cudnn, prepare_flash
+from kernels.attention.pytorch import PREPARE
 from kernels.matmul_half import BYTES, HALVES, ptx_type
 from warpwatch import ALL_ROWS, Array, Block, Part
 
@@ -45,26 +44,23 @@ def attend(
     rows, scale = np.arange(len(q))[part], 1 / sqrt(d)
     result = np.empty((len(rows), d))
     heads = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows // n)) + 1)
-    with ThreadPoolExecutor() as pool:
-        for chosen in (piece for own in heads for piece in np.array_split(own, -(-len(own) // AT_ONCE))):
-            queries, first = q[rows[chosen]].astype(np.float64) * scale, rows[chosen[0]] // n * n
-            last = rows[chosen] - first if causal else np.full(len(chosen), n - 1)
-            keys, values = (array[first : first + last.max() + 1].astype(np.float64) for array in (k, v))
-            if magnitudes:
-                result[chosen] = _errors(queries, keys, values, last, dtype)
-                continue
-            weights = queries @ keys.T
-            list(
-                pool.map(
-                    _weigh, *(np.array_split(array, -(-len(chosen) // WEIGHED_AT_ONCE)) for array in (weights, last))
-                )
-            )
-            result[chosen] = weights @ values
+    for chosen in (piece for own in heads for piece in np.array_split(own, -(-len(own) // AT_ONCE))):
+        queries, first = q[rows[chosen]].astype(np.float64) * scale, rows[chosen[0]] // n * n
+        last = rows[chosen] - first if causal else np.full(len(chosen), n - 1)
+        keys, values = (array[first : first + last.max() + 1].astype(np.float64) for array in (k, v))
+        if magnitudes:
+            result[chosen] = _errors(queries, keys, values, last, dtype)
+            continue
+        weights = queries @ keys.T
+        starts = range(0, len(weights), WEIGHED_AT_ONCE)
+        ww.for_each(_weigh, [(weights[i : i + WEIGHED_AT_ONCE], last[i : i + WEIGHED_AT_ONCE]) for i in starts])
+        result[chosen] = weights @ values
     return result
 
 
-def _weigh(scores: Array, last: Array) -> None:
-    """Make scores of rows that attend to the keys up to ``last`` the weights of the keys."""
+def _weigh(rows: tuple[Array, Array]) -> None:
+    """Make scores of rows weights. ``rows``: the scores, and the last key that each row attends to."""
+    scores, last = rows
     scores[np.arange(scores.shape[1]) > last[:, None]] = -np.inf
     scores -= scores.max(axis=1, keepdims=True)
     np.exp(scores, out=scores)
@@ -98,9 +94,9 @@ def variant(
         threads=lambda: (threads, 1),
         grid=lambda heads, n, block: heads * ww.blocks(n, block[0])[0],
         source=f"{name}.cu",
-        entry=lambda d: f"attention_{name}_{d}{'_causal' * causal}",
+        entry=lambda d: f"attention_{name}_{d}",
         arguments="q k v o n",
-        macros=lambda dtype: {"KEYS": KEYS, "PTX_TYPE": ptx_type(dtype), **own},
+        macros=lambda dtype: {"CAUSAL": int(causal), "KEYS": KEYS, "PTX_TYPE": ptx_type(dtype), **own},
         fixed_blocks=True,
         **more,
     )
@@ -108,6 +104,34 @@ def variant(
 
 def shared_bytes(d: int, block: Block) -> int:
     return (block[0] + 2 * 2 * KEYS) * d * BYTES
+
+
+def variants(causal: bool) -> tuple[ww.Variant, ...]:
+    kernel = functools.partial(variant, causal=causal)
+    flash, cudnn = PREPARE[causal]
+    return (
+        ww.call("flash", "PyTorch's flash attention", prepare=flash, needs="torch", benchmarks=BOTH),
+        ww.call(
+            "cudnn",
+            "cuDNN's attention, by PyTorch",
+            prepare=cudnn,
+            needs="torch",
+            valid=lambda n: n >= CUDNN_LEAST,
+            benchmarks=BENCHMARKS,
+        ),
+        kernel("naive", "a warp a row, one key at a time", block=8, threads=8 * 32),
+        kernel("tiled", "tiles of scores in shared memory, maximum and sum as they come", block=32, threads=256),
+        kernel(
+            "mma",
+            "tensor cores by warps, scores and weights in registers, asynchronous copies",
+            block=128,
+            threads=128 // WARP_ROWS * 32,
+            warp_rows=WARP_ROWS,
+            needs="sm_90",  # for its shared memory
+            shared_bytes=shared_bytes,
+            benchmarks=BOTH,
+        ),
+    )
 
 
 def family(name: str, *, causal: bool) -> ww.Family:
@@ -122,53 +146,25 @@ def family(name: str, *, causal: bool) -> ww.Family:
         pairs = n * (n + 1) // 2 if causal else n * n
         return ww.Work(4 * heads * pairs * d, 4 * heads * n * d * BYTES)
 
-    kernel = functools.partial(variant, causal=causal)
     return ww.Family(
         name,
         sizes=("heads", "n", "d"),
         dtypes=HALVES,
         arrays=lambda heads, n, d: {
-            **{name: ww.In((heads * n, d)) for name in "qkv"},
+            **{each: ww.In((heads * n, d)) for each in "qkv"},
             "o": ww.Out((heads * n, d)),
         },
         valid=lambda d: d in WIDTHS,
         reference=reference,
         tolerance=ww.dot_error(1, sums="float32"),
         work=work,
-        tests=((2, 33, 64), (1, 257, 128), (3, 130, 64), (1, 1, 128)),
+        serial_seconds=lambda heads, n, d: heads * n * n * d / 1.0e9,
+        tests=((2, 33, 64), (3, 1, 128), (3, 130, 64), (1, 257, 128)),
         benchmarks=LOW,
         reference_case=lambda heads, n, d, dtype: f"{name}-flash-vendor-{heads}x{n}x{d}-{dtype}",
         ladder_shapes=dict.fromkeys(HALVES, HIGH[:1]),
         reached_shapes=BENCHMARKS,
-        variants=(
-            ww.call(
-                "flash",
-                "PyTorch's flash attention",
-                prepare=prepare_causal_flash if causal else prepare_flash,
-                needs="torch",
-                benchmarks=BOTH,
-            ),
-            ww.call(
-                "cudnn",
-                "cuDNN's attention, by PyTorch",
-                prepare=prepare_causal_cudnn if causal else prepare_cudnn,
-                needs="torch",
-                valid=lambda n: n >= CUDNN_LEAST,
-                benchmarks=BENCHMARKS,
-            ),
-            kernel("naive", "a warp a row, one key at a time", block=8, threads=8 * 32),
-            kernel("tiled", "tiles of scores in shared memory, maximum and sum as they come", block=32, threads=256),
-            kernel(
-                "mma",
-                "tensor cores by warps, scores and weights in registers, asynchronous copies",
-                block=128,
-                threads=128 // WARP_ROWS * 32,
-                warp_rows=WARP_ROWS,
-                needs="sm_90",  # for its shared memory
-                shared_bytes=shared_bytes,
-                benchmarks=BOTH,
-            ),
-        ),
+        variants=variants(causal),
     )
 
 

@@ -41,7 +41,7 @@ __device__ __forceinline__ void bring(unsigned char* tile, const scalar_t* from,
     }
 }
 
-template <int d, bool causal, bool aligned>
+template <int d, bool aligned>
 __device__ __forceinline__ void attend(unsigned char* memory, const scalar_t* q, const scalar_t* k, const scalar_t* v,
     scalar_t* o, int n, int first)
 {
@@ -172,7 +172,7 @@ __device__ __forceinline__ void attend(unsigned char* memory, const scalar_t* q,
         }
 }
 
-template <int d, bool causal>
+template <int d>
 __device__ __forceinline__ void attend(
     const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int n)
 {
@@ -181,9 +181,19 @@ __device__ __forceinline__ void attend(
     find_rows(n, head, first);
     const size_t start = size_t(head) * n * d;
     if (((size_t(q) | size_t(k) | size_t(v) | size_t(o)) & 15) == 0)
-        attend<d, causal, true>(memory, q + start, k + start, v + start, o + start, n, first);
+        attend<d, true>(memory, q + start, k + start, v + start, o + start, n, first);
     else
-        attend<d, causal, false>(memory, q + start, k + start, v + start, o + start, n, first);
+        attend<d, false>(memory, q + start, k + start, v + start, o + start, n, first);
 }
 
-ENTRIES(mma)
+extern "C" __global__ void __launch_bounds__(threads, blocks)
+attention_mma_64(const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int n)
+{
+    attend<64>(q, k, v, o, n);
+}
+
+extern "C" __global__ void __launch_bounds__(threads, blocks)
+attention_mma_128(const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int n)
+{
+    attend<128>(q, k, v, o, n);
+}

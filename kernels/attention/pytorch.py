@@ -29,5 +29,7 @@ def _preparing(backend: str, causal: bool) -> Prepare:
     return prepare
 
 
-prepare_flash, prepare_causal_flash = (_preparing("FLASH_ATTENTION", causal) for causal in (False, True))
-prepare_cudnn, prepare_causal_cudnn = (_preparing("CUDNN_ATTENTION", causal) for causal in (False, True))
+# Of flash attention and of cuDNN's; causal or not.
+PREPARE = {
+    causal: tuple(_preparing(f"{kind}_ATTENTION", causal) for kind in ("FLASH", "CUDNN")) for causal in (False, True)
+}

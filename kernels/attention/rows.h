@@ -4,18 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#define ENTRY(variant, d, end, causal)                                                                                 \
-    extern "C" __global__ void __launch_bounds__(threads, blocks) attention_##variant##_##d##end(const scalar_t* q,            \
-        const scalar_t* k, const scalar_t* v, scalar_t* o, int n)                                           \
-    {                                                                                                                  \
-        attend<d, causal>(q, k, v, o, n);                                                                       \
-    }
-// One for each width of a head, causal or not.
-#define ENTRIES(variant)                                                                                               \
-    ENTRY(variant, 64, , false)                                                                                        \
-    ENTRY(variant, 64, _causal, true)                                                                                  \
-    ENTRY(variant, 128, , false)                                                                                       \
-    ENTRY(variant, 128, _causal, true)
+constexpr bool causal = CAUSAL;
 
 // What scores are multiplied by, so that a power of two is the weight: log2(e) / sqrt(d).
 template <int d> constexpr float scale = d == 64 ? 0.180336880f : 0.127517432f;

@@ -5,9 +5,9 @@
 
 #include "rows.h"
 
-constexpr int side = 16, threads = side * side, blocks = 1, rows = BLOCK_X / side, keys = KEYS / side;
+constexpr int side = 16, threads = side * side, rows = BLOCK_X / side, keys = KEYS / side;
 
-template <int d, bool causal>
+template <int d>
 __device__ __forceinline__ void attend(
     const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int n)
 {
@@ -90,4 +90,14 @@ __device__ __forceinline__ void attend(
     }
 }
 
-ENTRIES(tiled)
+extern "C" __global__ void __launch_bounds__(threads)
+attention_tiled_64(const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int n)
+{
+    attend<64>(q, k, v, o, n);
+}
+
+extern "C" __global__ void __launch_bounds__(threads)
+attention_tiled_128(const scalar_t* q, const scalar_t* k, const scalar_t* v, scalar_t* o, int n)
+{
+    attend<128>(q, k, v, o, n);
+}
