@@ -104,6 +104,12 @@ def _read(record: re.Match[str], root: Path) -> tuple[str, str, list[tuple[str, 
     return kind, kernel, [(_place(each, root), text) for each in (own or frames)[:1]] or [(UNKNOWN, text)]
 
 
+def _short(head: str) -> str:
+    """Return kind and kernel as ``accepted_of`` writes them: without namespace and template arguments."""
+    kind, kernel = head.split("\t")
+    return f"{kind}\t{re.split(r'[<(]', kernel)[0].rpartition('::')[2]}"
+
+
 def _place(frame: re.Match[str], root: Path) -> str:
     return f"{_name(frame['file'], root)}:{frame['line']}" if frame["file"] else UNKNOWN
 
@@ -201,7 +207,7 @@ class Sanitizer:
         found = findings(self.tool, self._news(), self._root)
         if found or errors:
             self._worker.renew()
-        known = {key: {f"{key[0]}\t{place}" for place in key[1]} & keys for key in found}
+        known = {key: {f"{_short(key[0])}\t{place}" for place in key[1]} & keys for key in found}
         said = [text for key, text in found.items() if not known[key]]
         said += [] if found else [f"{NAME} {self.tool}: not watched to the end: {each}" for each in errors]
         return said, [each for taken in known.values() for each in taken]
