@@ -1,7 +1,8 @@
 """Launches kernels once more under NVIDIA's compute-sanitizer, and reads what its tools find.
 
 Each tool watches a worker process of its own. A tool has written all findings of a launch to its log when the host has
-waited for the launch (measured with 2025.3.1 on an H100), so what a log grows by belongs to what was launched last.
+waited for the stream or the context (measured with 2025.3.1 on an H100; racecheck does not where the host waits for an
+event), so what a log grows by belongs to what was launched last.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from warpwatch.catalogue.setting import Setting
 from warpwatch.devices.child import Child, launch
 from warpwatch.devices.compile.compiler import CompileError, compile_file, from_pypi, name_from, nvcc
 from warpwatch.devices.foreign_text import plain_lines
+from warpwatch.devices.gpu import Device
 from warpwatch.devices.kernel import Launched
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.opening import NoDevice, Settings
@@ -38,7 +40,7 @@ MOST_FOUND = 100  # records of a process, after which it would be silent: so non
 # A finding must not end the process, and neither what the driver refuses nor what is not freed is a kernel's fault.
 OPTIONS = (
     *("--destroy-on-device-error", "kernel", "--show-backtrace", "device", "--strip-paths", "no"),
-    *("--demangle", "simple", "--print-limit", str(MOST_FOUND)),
+    *("--demangle", "simple", "--print-limit", str(MOST_FOUND), "--force-blocking-launches"),
 )
 OF_TOOLS = {"memcheck": ("--report-api-errors", "no", "--leak-check", "no")}
 CONTROL = Path(__file__).with_name("sanitized.cu")  # has a kernel for each tool, with a fault that it must find
@@ -137,6 +139,7 @@ def launch_watched(launches: Sequence[Launched]) -> list[str]:
             inputs = each.inputs or drawn(case, each.seed, exact=each.exact and case.family.exact)
             with loaded_with(device, case, each.image, inputs, each.placement) as loaded:
                 launch_and_wait(loaded)
+                _await_log(device)
         except DeviceError as error:
             errors.append(str(error))
             if error.lost:
@@ -154,6 +157,13 @@ def launch_control(tool: str) -> None:
     with contextlib.suppress(DeviceError):
         device.launcher(function, Launch((1, 1, 1), (64, 1, 1)), (np.uint64(memory),))()
         device.finish()
+        _await_log(device)
+
+
+def _await_log(device: Device) -> None:
+    """Wait until the tool has written what it found. Raises DeviceError."""
+    with device.errors_of_call("waiting for the context"):
+        device.context.synchronize()
 
 
 class Sanitizer:

@@ -62,9 +62,10 @@ class Sanitizers:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Let each tool find a planted fault before the tests. Raises UsageError where one does not."""
         if session.items and not is_first(self._config) and (refused := refusals(self._sanitizers)):
+            text = f"{self._option}: {'; '.join(refused)}"
             if not is_part(self._config):
-                raise pytest.UsageError(f"{self._option}: {refused[0]}")
-            session.shouldfail = f"{self._option}: {refused[0]}"
+                raise pytest.UsageError(text)
+            session.shouldfail = text
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
