@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -101,5 +102,6 @@ def test_each_tool_finds_its_fault_by_line_and_nothing_in_a_good_kernel(tmp_path
             faults = cases[f"{kernel}-k-64-{size}-float32"]["faults"]
             places = [place for fault in faults for place in (fault["place"], *fault.get("others", ()))]
             assert any(f"found by {tool}" in lines[place["line"] - 1] for place in places), (tool, faults)
-            assert f"compute-sanitizer {tool}: " in done.stdout
+    named = set(re.findall(r"^compute-sanitizer (\w+): .* in (\w+)$", done.stdout, re.MULTILINE))
+    assert named == set(TOOLS.items())
     assert all(cases[f"good-k-64-{size}-float32"]["outcome"] == "passed" for size in (50, 64))
