@@ -1,8 +1,8 @@
 """Launches kernels once more under NVIDIA's compute-sanitizer, and reads what its tools find.
 
 Each tool watches a worker process of its own. A tool has written all findings of a launch to its log when the host has
-waited for the stream or the context (measured with 2025.3.1 on an H100; racecheck does not where the host waits for an
-event), so what a log grows by belongs to what was launched last.
+waited for the stream (measured with 2025.3.1 on an H100), so what a log grows by belongs to what was launched last.
+racecheck does not where the host waits for an event alone: launches are blocking, and the context is waited for.
 """
 
 from __future__ import annotations
