@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from tests.stranger import run_pytest
+from warpwatch.report.pull_request.gather import findings
+from warpwatch.report.pull_request.result import Kind
+from warpwatch.runs.record import parse_run
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 PROGRAM = f"""#!{sys.executable}
@@ -136,11 +139,11 @@ def document(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_findings_fail_their_test_alone_and_are_in_json_and_sarif(
+def test_findings_fail_their_test_alone_and_are_in_json_sarif_and_comment(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan(monkeypatch, initcheck=READ, racecheck=RACE)
-    said = run(repository, "--sarif=out.sarif")
+    said = run(repository, "--sarif=out.sarif", "--warpwatch-record=record.json")
     assert "1 failed, 7 passed" in said, said
     assert "FAILED test_one.py::test_one[fill-k-32-9-float32]" in said
     assert "compute-sanitizer initcheck: uninitialised memory in fill\n  perf/k.cu:4: thread (2, 0, 0)" in said
@@ -153,6 +156,9 @@ def test_findings_fail_their_test_alone_and_are_in_json_and_sarif(
     results = json.loads((repository / "out.sarif").read_text())["runs"][0]["results"]
     lines = [each["locations"][0]["physicalLocation"]["region"]["startLine"] for each in results]
     assert sorted(lines) == [3, 4]
+    record = parse_run(repository / "record.json", (repository / "record.json").read_bytes())
+    told = [(each.kind, each.file, each.line) for each in findings([record], repository)]
+    assert sorted(told) == [(Kind.FAULT, "perf/k.cu", 3), (Kind.FAULT, "perf/k.cu", 4)]
     # One process a tool for the planted fault, one for the tests, and one after a finding.
     started = (repository / "bin" / "started").read_text().split()
     assert {tool: started.count(tool) for tool in started} == {"racecheck": 3, "initcheck": 3}
