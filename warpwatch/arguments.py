@@ -9,6 +9,7 @@ from typing import Any
 
 from warpwatch.catalogue.names import suggestion
 
+SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")  # of NVIDIA's compute-sanitizer
 LONGEST_TIMEOUT = 86_400.0  # seconds, a day: waiting for a process counts milliseconds in 32 bits
 
 
@@ -56,3 +57,9 @@ def shapes(text: str) -> tuple[tuple[int, ...], ...]:
     if not re.fullmatch(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*(,[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*)*", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of shapes such as 64x64,128x128")
     return tuple(dict.fromkeys(tuple(map(int, shape.split("x"))) for shape in text.split(",")))
+
+
+def sanitizer_tools(text: str) -> tuple[str, ...]:
+    """Read tools: 'memcheck,racecheck' -> ('memcheck', 'racecheck'). Raises argparse.ArgumentTypeError."""
+    read = one_of(*SANITIZER_TOOLS)["type"]
+    return tuple(dict.fromkeys(read(tool.strip()) for tool in text.split(",")))

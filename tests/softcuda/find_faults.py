@@ -32,6 +32,7 @@ from kernels import FAMILIES
 from tests.project import PROJECT, ROOT
 from tests.softcuda import calls
 from tests.softcuda.faults_of_others import PUBLIC_FAULTS, PublicFault
+from warpwatch.arguments import SANITIZER_TOOLS
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices.compile.compiler import Image, compile_file
@@ -39,12 +40,13 @@ from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.opening import Settings, open_device
 from warpwatch.devices.runner import run_several
+from warpwatch.devices.sanitizer import find_program
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.fixtures import assert_right
 
 FOLDER = ROOT / "tests" / "softcuda" / "bad_kernels"
 RECORD = FOLDER / "found.json"
-TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+TOOLS = SANITIZER_TOOLS
 # What a tool looks for only where it is asked to, in the releases whose --help lists the option: races that end in a
 # deadlock (after so many milliseconds), and uninitialised shared memory.
 OPTIONS = {
@@ -160,7 +162,7 @@ def options_of_the_tools(manual: str) -> dict[str, tuple[str, ...]]:
 
 def ask_tool(name: str, tool: str, options: Sequence[str]) -> str:
     """The first thing that a tool of compute-sanitizer finds in a kernel, or nothing."""
-    command = ["compute-sanitizer", "--tool", tool, *options, "--print-limit", "1"]
+    command = [find_program(), "--tool", tool, *options, "--print-limit", "1"]
     command += [sys.executable, "-m", "tests.softcuda.find_faults", "run", name]
     try:
         output, errors = ended(command)
@@ -228,7 +230,7 @@ def ask_all_tools(rows: Mapping[str, dict[str, str]], options: Mapping[str, tupl
 
 def say(option: str) -> str:
     """What compute-sanitizer prints for --help or --version."""
-    return subprocess.run(["compute-sanitizer", option], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([find_program(), option], capture_output=True, text=True, check=True).stdout
 
 
 def together(found: Mapping[str, Mapping[str, str]], columns: Iterable[str]) -> int:
@@ -256,6 +258,10 @@ def table(record: Path, part: str = "found") -> str:
     lines.append(f"| of {len(found)} | " + " | ".join(f"**{count}**" for count in counts) + " |")
     tools, all_of_them = together(found, TOOLS), together(found, ("comparison", *TOOLS))
     lines += ["", f"The four tools together find {tools}, and with the comparison {all_of_them}."]
+    beyond = [
+        name.replace("_", " ") for name, row in found.items() if together({name: row}, TOOLS) and not row["softcuda"]
+    ]
+    lines[-1] += f" What a tool finds and softcuda does not: {', '.join(beyond) or 'nothing'}."
     return "\n".join(lines)
 
 

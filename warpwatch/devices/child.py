@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -199,10 +199,10 @@ class Child:
             os.close(self.printed.popitem()[0])
 
 
-def launch(project: Project | Setting, settings: Settings, boot: str = BOOT) -> Child:
+def launch(project: Project | Setting, settings: Settings, boot: str = BOOT, under: Sequence[str] = ()) -> Child:
     """Start a child that finds the same modules in any working folder; its first answer says whether it is ready.
 
-    ``boot``: its first code.
+    ``boot``: its first code. ``under``: a program that starts it, with options.
     """
     ours, theirs = pair = socket.socketpair()
     for end in pair:
@@ -210,7 +210,7 @@ def launch(project: Project | Setting, settings: Settings, boot: str = BOOT) -> 
     root, apart = project.root, settings.untrusted
     # Searched after Python's own folders.
     known = os.pathsep.join(packages() if apart else [str(ENGINE), *filter(os.path.isabs, sys.path)])
-    command = [sys.executable, *(["-I", "-c", FIND_ENGINE + boot] if apart else ["-P", "-c", boot])]
+    command = [*under, sys.executable, *(["-I", "-c", FIND_ENGINE + boot] if apart else ["-P", "-c", boot])]
     told = json.dumps(asdict(replace(settings, run_seed=None)))  # every process can read this command line
     command += [str(theirs.fileno()), told, known, str(root), project.module]
     # Processes that are kept apart cannot read another one's environment.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +48,37 @@ def launch_all(
     return outcomes, None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Launched:
+    """A launch of a test, to be repeated under the tools. ``inputs``: None for those that ``seed`` draws."""
+
+    case: Case
+    image: Path
+    placement: Placement
+    inputs: Mapping[str, Array] | None = None
+    seed: int = 0
+    exact: bool = False
+
+    @property
+    def key(self) -> tuple[str, Path, Placement]:
+        """Identity of a launch: of several with the same one, the tools watch the first."""
+        return self.case.id, self.image, self.placement
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A compiled build and the worker that runs it, as the fixture ``kernel`` gives them to a test.
 
     ``checking_image``: another build of the same kernel, which finds more faults and is slower. A benchmark checks it
-    before it times ``image``. None where the device has no such build.
+    before it times ``image``. None where the device has no such build. ``launched``: takes each launch, for
+    compute-sanitizer.
     """
 
     worker: Worker
     build: Build
     image: Image
     checking_image: Image | None = None
+    launched: list[Launched] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"Kernel({self.build.id})"
@@ -75,11 +94,18 @@ class Kernel:
         """Launch once on these inputs; ``placement`` says how arrays and blocks are laid out."""
         build = self.build
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
+        self._note(Launched(case=case, image=self.image.path, placement=placement, inputs=inputs))
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
+
+    def _note(self, launch: Launched) -> None:
+        if self.launched is not None:
+            self.launched.append(launch)
 
     def evaluate(self, case: Case, again: str, placement: Placement = PLAIN, **options: Any) -> Evaluation:
         """Evaluate a case of this build as devices/evaluate.py does; ``options``: of ``plan`` there."""
         image = self.image.path
+        drawn = {name: options[name] for name in ("seed", "exact") if name in options}
+        self._note(Launched(case=case, image=image, placement=placement, **drawn))
         if not self.worker.settings.untrusted:
             return self.worker.call(evaluate_case, case, image, again, placement, **options)
         trial = plan(case, **options)  # right results stay in this process, and the other one launches

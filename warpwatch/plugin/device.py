@@ -40,6 +40,8 @@ def open_device(config: pytest.Config) -> DeviceInfo | NoDevice:
         if isinstance(found := config.stash[DEVICE], DeviceInfo):
             config.stash[DEVICE] = with_toolchain(config, found)
             config.stash[CACHE_NOTES].update(dict.fromkeys(config.stash[WORKER].call(cache_notes)))
+        if value_of(config, "sanitizer"):
+            config.stash[DEVICE] = with_lines(config, config.stash[DEVICE])
     device = config.stash[DEVICE]
     if isinstance(device, pytest.UsageError):
         raise device
@@ -66,6 +68,19 @@ def with_toolchain(config: pytest.Config, device: DeviceInfo) -> DeviceInfo | py
         return pytest.UsageError(f"{word}: {device.name} runs code for {own}, and none for {toolchain.arch}")
     config.stash[TOOLCHAIN], config.stash[INSTALLED_TARGET] = toolchain, device.timing_target
     return replace(device, target=toolchain.target(device.target), timing_target=toolchain.target(device.timing_target))
+
+
+def with_lines(
+    config: pytest.Config, device: DeviceInfo | NoDevice | pytest.UsageError
+) -> DeviceInfo | pytest.UsageError:
+    """Return the GPU with its kernels compiled so that compute-sanitizer names lines, or why there is none."""
+    if isinstance(device, pytest.UsageError):
+        return device
+    if isinstance(device, NoDevice) or not device.has_gpu_clock:
+        lacking = device if isinstance(device, NoDevice) else f"{device.name} looks for faults by itself"
+        return pytest.UsageError(f"{spelled(config, 'sanitizer')} needs a GPU: {lacking}")
+    target, timing = (replace(each, flags=(*each.flags, "-lineinfo")) for each in (device.target, device.timing_target))
+    return replace(device, target=target, timing_target=timing)
 
 
 def try_device(worker: Worker, wanted: str, option: str = "--device") -> DeviceInfo | NoDevice | pytest.UsageError:

@@ -35,7 +35,7 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.evaluate import judged
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
-from warpwatch.devices.kernel import Kernel
+from warpwatch.devices.kernel import Kernel, Launched
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.opening import NoDevice
@@ -115,6 +115,7 @@ class Measure:
 # Copies of operands and result: as drawn, as read back, in the memory of a device that uses the host's, of further
 # inputs, and as the reference computes with them.
 COPIES = 6
+LAUNCHES = pytest.StashKey[list[Launched]]()  # of a test, for compute-sanitizer
 FAILURES = pytest.StashKey[list[str]]()  # of a test: messages of its checks that failed
 # Properties of a test, in JUnit's file too: why no further inputs were tried; what is odd of a case that is right; how
 # often it was asked for the same bits, and whether it gave them.
@@ -314,6 +315,8 @@ def command_of(item: pytest.Item) -> str:
 
 def command_for(config: pytest.Config, nodeid: str) -> str:
     options = _chosen(config, spelled(config, "device"), spelled(config, "schedule-seed"))
+    tools = ",".join(value_of(config, "sanitizer"))
+    options += f" {spelled(config, 'sanitizer')} {tools}" * bool(tools)
     options += f" {spelled(config, 'deterministic')}" * bool(value_of(config, "deterministic"))
     if value_of(config, "untrusted"):
         return f'pytest "{judge.written(nodeid)}" --untrusted{options}'
@@ -416,7 +419,7 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
         timed = stash[COMPILATION].image(build, timing) if is_timed(request.node) else checked
     except CompileError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-    yield Kernel(worker, build, timed, checked)
+    yield Kernel(worker, build, timed, checked, request.node.stash.get(LAUNCHES, None))
     if build.variant.call:
         judge.note_confinement(worker)
 

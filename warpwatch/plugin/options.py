@@ -18,7 +18,15 @@ from typing import Any
 
 import pytest
 
-from warpwatch.arguments import one_of, positive_integer, positive_seconds, seconds_or_none, shapes
+from warpwatch.arguments import (
+    SANITIZER_TOOLS,
+    one_of,
+    positive_integer,
+    positive_seconds,
+    sanitizer_tools,
+    seconds_or_none,
+    shapes,
+)
 from warpwatch.catalogue.leaving import keep_alive
 from warpwatch.catalogue.names import suggestion
 from warpwatch.catalogue.setting import (
@@ -121,6 +129,14 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     | {
         "help": "With --benchmark-compare: decide by the baseline's times alone, and measure no pairs with the kernels "
         "of its commit, where those times are of another GPU or day."
+    },
+    "sanitizer": {
+        "type": sanitizer_tools,
+        "default": (),
+        "metavar": "TOOLS",
+        "help": f"Launch what tests launch once more under tools of NVIDIA's compute-sanitizer, such as "
+        f"{','.join(SANITIZER_TOOLS)}, and fail a test of whose kernel one finds a fault. It needs a GPU "
+        "(docs/sanitizers.md).",
     },
     "large": _FLAG | {"help": "Also test arrays of more than 2^31 elements, which need tens of GB."},
     "sarif": {

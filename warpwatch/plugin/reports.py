@@ -60,6 +60,7 @@ from warpwatch.runs.faults import (
     merged,
     of_error,
     one_line,
+    reported,
 )
 from warpwatch.runs.files import compact_json, write_whole
 from warpwatch.runs.record import Outcome, TestRecord, facts_of, recorded
@@ -69,6 +70,7 @@ from warpwatch.verdict.rule import Verdict
 WITH_WHOLE_MESSAGES = 2  # the verbosity, as of -vv, with which pytest's short summary is not short
 MOST_SHOWN = 2**15  # characters that a test's kernel printed
 TESTS = pytest.StashKey["Tests"]()
+FOUND = pytest.StashKey[str]()  # what compute-sanitizer finds in a test that fails by itself
 MOST_REMARKS = 20  # lines that are printed
 MOST = 2**14  # characters of a message that are recorded
 OF_KERNEL = "of_kernel"  # attribute of a report, which xdist hands on
@@ -110,6 +112,8 @@ def _lines_on_run(terminalreporter: pytest.TerminalReporter) -> list[str]:
     left_out = Counter(named[LEFT_OUT] for named in properties if LEFT_OUT in named)
     lines += [f"{count} tested on the usual inputs alone: {reason}" for reason, count in left_out.most_common()]
     lines += _of_accepted(tested)
+    if sanitizers := terminalreporter.config.pluginmanager.get_plugin("warpwatch-sanitizers"):
+        lines += sanitizers.lines()
     lines += _of_same_bits(tested, value_of(terminalreporter.config, "deterministic"))
     lines += [f"suspicious: {sentence}" for sentence in _suspicious(terminalreporter.config)]
     mistakes = problems(stash[PROJECT].families)
@@ -200,6 +204,9 @@ def pytest_runtest_makereport(
     if report.failed or is_timed(item):
         place = _place(parameter, report.location)
         faults = faults_of(call.excinfo, parameter, place) if report.failed and call.excinfo else []
+        if found := item.stash.get(FOUND, "") if call.when == "call" else "":
+            faults += reported(found)
+            report.sections.append(("compute-sanitizer", found))
         declared = Place.of_declaration(parameter) if isinstance(parameter, Case) else Place()
         sent = Sent(kernel=_kernel(parameter), place=place, declared=declared, faults=tuple(faults))
         setattr(report, ATTRIBUTE, msgspec.to_builtins(sent))

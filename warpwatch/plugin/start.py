@@ -102,6 +102,10 @@ def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
             declared_fault(family)  # which is cached: this time is free, because other processes are still starting
         computed_by[:] = [worker.fault_of_reference]
         config.add_cleanup(functools.partial(computed_by.__setitem__, 0, computed_fault))
+    if value_of(config, "sanitizer"):
+        from warpwatch.plugin.sanitizers import Sanitizers  # noqa: PLC0415
+
+        config.pluginmanager.register(Sanitizers(config, project, worker.settings), Sanitizers.NAME)
     config.pluginmanager.register(bench, "warpwatch-bench")
     config.pluginmanager.register(bench.results, "warpwatch-results")
     # SIGTERM, from a scheduler or a CI service, interrupts the run like Ctrl-C, so that everything is cleaned up.

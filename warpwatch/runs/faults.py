@@ -26,8 +26,10 @@ UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 Text = Annotated[str, Meta(pattern=rf"^[^{UNPRINTABLE}]*\Z", max_length=10_000)]  # of one line
 Number = Annotated[int, Meta(ge=0, le=2**31)]
 
-# The report of the software device: what is wrong in which kernel, and below it a line for each place.
-FINDING = re.compile(r"^softcuda: (?P<what>.+) in (?P<kernel>\S+)\n(?P<places>(?:  .*\n?)+)", re.MULTILINE)
+# The report of the software device, or of compute-sanitizer: what is wrong in which kernel, and a line for each place.
+FINDING = re.compile(
+    r"^(?:softcuda|compute-sanitizer \w+): (?P<what>.+) in (?P<kernel>\S+)\n(?P<places>(?:  .*\n?)+)", re.MULTILINE
+)
 PLACE = re.compile(r"^  (?P<file>[^\s:][^:\n]*?):(?P<line>\d+)(?: \(called at [^)]*\))?: (?P<said>.+)$", re.MULTILINE)
 # The report of a compiler: g++ and clang separate the line by a colon, nvcc puts it in parentheses.
 COMPILE = re.compile(
@@ -100,7 +102,7 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def reported(text: str) -> list[Fault]:
-    """Return the faults that compilers and the software device report with a line."""
+    """Return the faults that compilers, the software device and compute-sanitizer report with a line."""
     faults = []
     for match in FINDING.finditer(text):
         places = [Place.of_access(place) for place in PLACE.finditer(match["places"])]
