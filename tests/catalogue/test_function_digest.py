@@ -259,6 +259,26 @@ def test_a_kernel_of_triton_is_followed(
         digest(("@jit.jit\ndef scale", "@jit.Autotuner\n@jit.jit\ndef scale"))
 
 
+RAW = """
+class RawKernel:
+    def __init__(self, code, name, options=(), backend="nvrtc", enable_cooperative_groups=False):
+        self.code, self.name, self.options, self.backend = code, name, options, backend
+        self.enable_cooperative_groups = enable_cooperative_groups
+"""
+
+
+def test_a_kernel_of_cupy_is_followed_unless_it_includes_files(draw: Digest, load: Load) -> None:
+    load("cupy._core.raw", RAW).__file__ = ""  # not in the tree
+
+    def digest(code: str, more: str = "") -> str:
+        return draw("scale(rng)", f"from cupy._core.raw import RawKernel\nscale = RawKernel({code!r}, 'scale'{more})")
+
+    kernels = [digest("x *= 2"), digest("x *= 3"), digest("x *= 2", ", options=('-use_fast_math',)")]
+    assert len({*kernels, digest("x *= 2")}) == 3
+    with pytest.raises(NotFollowed, match="RawKernel"):
+        digest('#include "own.h"')
+
+
 def test_a_function_without_a_file_is_not_followed(tmp_path: Path) -> None:
     made: dict[str, Any] = {"math": math}
     exec("def draw(rng):\n    return math.pi", made)

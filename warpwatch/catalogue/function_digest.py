@@ -44,6 +44,7 @@ LOOKUP = frozenset({"getattr"})  # which takes a function from a library by its 
 PLAIN = (set, frozenset, dict, list, tuple, int, float, complex, str, bytes)  # a class of these may have more to it
 WRAPPED = ("__func__", "fget", "func")  # attributes of what stands for a function in a class
 LANGUAGE, JIT = "triton.language", "triton.runtime.jit"  # the former has a `load` that reads no file
+RAW, GIVEN_RAW = ("cupy._core.raw", "RawKernel"), ("code", "name", "options", "backend", "enable_cooperative_groups")
 # All that Triton is given for a kernel besides its function.
 GIVEN = ("do_not_specialize", "do_not_specialize_on_alignment", "noinline", "debug", "pre_run_hooks")
 AGAIN = ["again"]  # instead of a value that is being described
@@ -152,7 +153,7 @@ class Reached:
                 parts = value
             case _ if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # by functools.cache
                 parts = (value.__wrapped__,)
-            case _ if kernel := in_triton(value):
+            case _ if kernel := of_kernel(value):
                 parts = kernel
             case _:
                 return self._object(value)
@@ -282,9 +283,14 @@ class Reached:
         return [shape(body), reached, [self.value(base) for base in kind.__bases__ if base is not object]]
 
 
-def in_triton(value: Any) -> tuple[Any, ...]:
-    """Return what a kernel of Triton or a constant for one consists of; nothing for what is neither."""
+def of_kernel(value: Any) -> tuple[Any, ...]:
+    """Return what a kernel of Triton or CuPy, or a constant for one, consists of; nothing for other objects.
+
+    A text that includes files is none of them.
+    """
     kind, function = type(value), getattr(value, "fn", None)
+    if (kind.__module__, kind.__name__) == RAW and value.code and "#include" not in value.code:
+        return tuple(getattr(value, name) for name in GIVEN_RAW)
     if kind.__module__ == JIT and isinstance(function, types.FunctionType):
         return function, str(function.__annotations__), *(getattr(value, name, None) for name in GIVEN)
     return (value.value,) if (kind.__module__, kind.__name__) == (f"{LANGUAGE}.core", "constexpr") else ()
