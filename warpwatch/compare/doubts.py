@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from warpwatch.runs.identity import Difference, difference
-from warpwatch.runs.launched import LAUNCHES
+from warpwatch.runs.launched import LAUNCHES, Launched
 from warpwatch.runs.record import Facts
 from warpwatch.timing.nvml import STEADY_CLOCK
 
@@ -29,8 +29,13 @@ def change_of_work(facts: Facts, past: Sequence[Facts]) -> Difference:
 
 def _between(old: Facts, new: Facts) -> Difference:
     """Compare two works, and what calls launched: library and source may be the same where machine code is not."""
-    declared, launches = difference(old.identity, new.identity), old.launched.changes(new.launched)
+    declared, launches = difference(old.identity, new.identity), launched_in(old).changes(launched_in(new))
     return replace(declared, changed={**declared.changed, LAUNCHES: (launches,)}) if launches else declared
+
+
+def launched_in(facts: Facts) -> Launched:
+    """Return what a call launched."""
+    return Launched(words=facts.launches, kernels=facts.kernels)
 
 
 def disturbance(facts: Facts) -> str:

@@ -13,7 +13,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.compare.anchors import beside_anchors
 from warpwatch.compare.comparison import Comparison, OldCode, listed
 from warpwatch.compare.confirmation import Confirmation, build_then, counted, run_to_build
-from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance
+from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance, launched_in
 from warpwatch.compare.pairs import PAIR_SECONDS
 from warpwatch.compare.reference import on_gpu
 from warpwatch.devices.compile.compiler import Image, Target
@@ -218,7 +218,7 @@ class BaselineComparison(Comparison):
         return {name: each if isinstance(each, str) else (each.other, each.image) for name, each in found.items()}
 
     def old_launches(self, case: str) -> Launched:
-        known = (run.cases[case].facts.launched for run in self.runs if case in run.cases)
+        known = (launched_in(run.cases[case].facts) for run in self.runs if case in run.cases)
         return next((each for each in known if each.words), Launched())
 
     def next_step(self, case: str, against: str) -> str:

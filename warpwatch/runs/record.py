@@ -34,7 +34,7 @@ from warpwatch.runs.faults import UNPRINTABLE, Fault, Place
 from warpwatch.runs.faults import Text as Text  # noqa: PLC0414  # users import it from here
 from warpwatch.runs.files import LARGEST, read_content, run_files
 from warpwatch.runs.identity import Identity
-from warpwatch.runs.launched import Launched, LaunchedKernel
+from warpwatch.runs.launched import LaunchedKernel
 from warpwatch.verdict.contracts import Clause
 from warpwatch.verdict.other_data import DataEffect
 from warpwatch.verdict.rule import Decision, Verdict
@@ -159,10 +159,6 @@ class Facts:
     remarks: tuple[Text, ...] = ()  # what its reader should know, and no verdict rests on
     data: Mapping[Text, DataEffect] = field(default_factory=dict)  # by kind, where other data were timed too
     bits: Text = ""  # a digest of the results, where the same bits are required
-
-    @property
-    def launched(self) -> Launched:
-        return Launched(words=self.launches, kernels=self.kernels)
 
     @property
     def way(self) -> tuple[str, int]:
