@@ -202,6 +202,83 @@ def test_what_numpy_makes_of_a_function_is_not_followed(draw: Digest, made: str)
         draw("return V(n)", f"def f(x):\n    return x\nV = {made}")
 
 
+LANGUAGE = """
+class constexpr:
+    def __init__(self, value):
+        self.value = value
+def load(pointer):
+    return pointer
+"""
+JIT = """
+class JITFunction:
+    def __init__(self, fn, noinline=False):
+        self.fn, self.noinline, self.pre_run_hooks = fn, noinline, []
+        self.__name__, self.__qualname__, self.__module__ = fn.__name__, fn.__qualname__, fn.__module__
+def jit(fn=None, **given):
+    return JITFunction(fn, **given) if fn else lambda fn: JITFunction(fn, **given)
+class Autotuner(JITFunction):
+    pass
+"""
+KERNEL = """
+import triton.language as tl
+from triton.runtime import jit
+TWICE = tl.constexpr(2)
+@jit.jit
+def half(x):
+    return x / 2
+@jit.jit
+def scale(x, N: tl.constexpr):
+    return half(tl.load(x)) * TWICE
+"""
+
+
+def test_a_kernel_of_triton_is_followed(
+    draw: Digest, tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("triton.language", LANGUAGE), ("triton.runtime.jit", JIT), ("triton.language.core", LANGUAGE)):
+        module = load(name, text)
+        monkeypatch.setitem(sys.modules, name, module)
+    sys.modules["triton.language"].constexpr = sys.modules["triton.language.core"].constexpr  # type: ignore[attr-defined]
+    for name in ("triton", "triton.runtime"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sys.modules["triton"].language = sys.modules["triton.language"]  # type: ignore[attr-defined]
+    sys.modules["triton.runtime"].jit = sys.modules["triton.runtime.jit"]  # type: ignore[attr-defined]
+
+    def digest(*edits: tuple[str, str]) -> str:
+        kernel = KERNEL
+        for old, new in edits:
+            assert old in kernel
+            kernel = kernel.replace(old, new)
+        return draw("from kernels_of import scale\n    scale[n](rng)", kernels_of=kernel, packages=("triton",))
+
+    assert digest() == digest(("    return half", "    # a comment\n    return half"))
+    edits = [("x / 2", "x / 3"), ("constexpr(2)", "constexpr(3)"), ("N: tl.constexpr", "N"), ("* TWICE", "+ TWICE")]
+    edits += [("@jit.jit\ndef half", "@jit.jit(noinline=True)\ndef half")]
+    assert len({digest(), *(digest(each) for each in edits)}) == 1 + len(edits)
+    with pytest.raises(NotFollowed, match=r"kernels_of\.scale"):
+        digest(("@jit.jit\ndef scale", "@jit.Autotuner\n@jit.jit\ndef scale"))
+
+
+RAW = """
+class RawKernel:
+    def __init__(self, code, name, options=(), backend="nvrtc", enable_cooperative_groups=False):
+        self.code, self.name, self.options, self.backend = code, name, options, backend
+        self.enable_cooperative_groups = enable_cooperative_groups
+"""
+
+
+def test_a_kernel_of_cupy_is_followed_unless_it_includes_files(draw: Digest, load: Load) -> None:
+    load("cupy._core.raw", RAW).__file__ = ""  # not in the tree
+
+    def digest(code: str, more: str = "") -> str:
+        return draw("scale(rng)", f"from cupy._core.raw import RawKernel\nscale = RawKernel({code!r}, 'scale'{more})")
+
+    kernels = [digest("x *= 2"), digest("x *= 3"), digest("x *= 2", ", options=('-use_fast_math',)")]
+    assert len({*kernels, digest("x *= 2")}) == 3
+    with pytest.raises(NotFollowed, match="RawKernel"):
+        digest('#include "own.h"')
+
+
 def test_a_function_without_a_file_is_not_followed(tmp_path: Path) -> None:
     made: dict[str, Any] = {"math": math}
     exec("def draw(rng):\n    return math.pi", made)

@@ -14,7 +14,9 @@ import pytest
 
 from tests.cli.command import git
 from tests.fork_server import run_module
+from tests.project import PROJECT
 from tests.stranger import environment
+from warpwatch.cli.diff import _not_compared, markdown_of, text_of
 from warpwatch.cli.options import revisions
 from warpwatch.compare.code_difference import NO_CODE, ONLY_DATA, BuildChange, CodeDifference
 from warpwatch.devices.compile.compiler import NoCompiler, nvcc
@@ -301,6 +303,19 @@ def test_bad_input_is_one_sentence(repository: Path, arguments: tuple[str, ...],
     assert re.match(said, done.stderr), done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_calls_are_said_not_to_be_compared() -> None:
+    assert _not_compared(PROJECT, "matmul-naive-8x8-float32".__eq__, "HEAD") == ()
+    (one,) = _not_compared(PROJECT, "copy-memcpy-vendor-float32".__eq__, "HEAD")
+    assert one == "1 call is not compared: pytest bench --against HEAD on a GPU sees what a call launches"
+    notes = _not_compared(PROJECT, lambda name: "-memcpy-" in name, "")
+    assert re.match(r"\d+ calls are not compared: pytest bench --against REV on a GPU", notes[0])
+    empty = CodeDifference(
+        revision="HEAD", commit="c" * 40, tree="", architectures=(), counts={}, builds=(), notes=notes
+    )
+    assert text_of(empty).endswith(f"\n\n{notes[0]}")
+    assert f"- {notes[0]}" in markdown_of(empty)
 
 
 def test_revisions_are_completed(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

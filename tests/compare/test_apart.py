@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -20,9 +21,10 @@ from tests.project import ROOT
 from tests.stranger import TABLE, declare, run_pytest
 from warpwatch.catalogue.cases import find_case
 from warpwatch.compare import apart
-from warpwatch.compare.apart import Answer, OtherProcess
+from warpwatch.compare.apart import Answer, OtherProcess, SameWork
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.opening import Settings
+from warpwatch.runs.launched import LaunchedKernel
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Measured
 from warpwatch.timing.side_by_side import OtherSideFailed, Plan
@@ -164,7 +166,7 @@ SAMPLED = "send(b'" + ANSWER.replace("\n", "\\n") % (0, "null") + "')\ntime.slee
         ("send(b'[' * 20000 + b'\\n')", "its process sent what is not an answer"),
         ("send(b'\\xff\\xfe\\n')", "its process sent what is not an answer"),
         ("send(b'{\"number\": 5}\\n')", "is not an answer .it is number 5, not 0."),
-        ("while True: send(b'x' * 4096)", "its process sent more than 64 KiB at once"),
+        ("while True: send(b'x' * 4096)", "its process sent more than 128 KiB at once"),
         ("print('the last words', flush=True)", r"its process died \(the last words\)"),
         ("print('\\x1b[2J' + 'x' * 500, flush=True)", r"its process died \(\?\[2Jx{200,300}\.\.\."),
         ("os.close(1); os.close(2)", "its process died"),
@@ -198,6 +200,37 @@ def test_a_pickle_that_it_sends_is_not_unpickled(other: OtherProcess, tmp_path: 
     assert not (tmp_path / "planted").exists()
     pickle.loads(planted)
     assert (tmp_path / "planted").exists()
+
+
+KERNEL = {"name": "add", "grid": (32, 1, 1), "block": (128, 1, 1), "code": "a1"}
+
+
+@pytest.mark.parametrize(
+    ("new", "same_source", "is_same"),
+    [
+        ({}, True, True),
+        ({}, False, False),  # its arguments may differ
+        ({"code": "b2"}, True, False),
+        ({"code": ""}, True, False),
+        ({"registers": 40}, True, False),
+    ],
+)
+def test_a_call_of_the_same_source_that_launches_the_same_machine_code_is_not_measured(
+    other: OtherProcess, monkeypatch: pytest.MonkeyPatch, new: dict[str, object], same_source: bool, is_same: bool
+) -> None:
+    old = LaunchedKernel(**{**KERNEL, "code": new.get("code", "a1") and "a1"})  # type: ignore[arg-type]
+    answers = {"prepare": Answer(number=0, launches=("add",), kernels=(old,)), "sample": Answer(number=0, value=(1, 0))}
+    monkeypatch.setattr(other, "_ask", lambda name, *given: answers[name])
+    facts = {"launches": ["add"], "kernels": [KERNEL | new]}
+    worker = SimpleNamespace(
+        call=lambda function, *given, **named: facts if function is sampling.prepare else (1e-3, 0)
+    )
+    kernel = cast("Kernel", SimpleNamespace(worker=worker, image=SimpleNamespace(path=None)))
+    measured = Measured(kernel=kernel, case=find_case(FAMILIES, CASE), kind="cold")
+    plan = Plan(kind="cold", swap=False, check=False, seconds=0.0, warm_up=0.0)
+    with pytest.raises(SameWork) if is_same else nullcontext():
+        other.measure(measured, 0, plan, same_source=same_source)
+    assert other.launched[CASE].kernels == (old,)
 
 
 @pytest.mark.parametrize(("seconds", "wanted"), [(0.0, FEWEST_TURNS), (60.0, MOST_TURNS)])

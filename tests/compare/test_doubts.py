@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from warpwatch.compare.doubts import disturbance
+import pytest
+from msgspec import structs
+
+from warpwatch.compare.doubts import change_of_work, disturbance, same_code
+from warpwatch.runs.identity import Identity
+from warpwatch.runs.launched import LaunchedKernel
 from warpwatch.runs.record import Facts
 
 
@@ -21,3 +26,17 @@ from warpwatch.runs.record import Facts
 )
 def test_a_clock_that_was_low_once_is_a_doubt(clocks: tuple[int, ...], sentence: str) -> None:
     assert disturbance(Facts(sm_clock_mhz=clocks)) == sentence
+
+
+def test_a_call_that_launches_other_machine_code_does_other_work() -> None:
+    """As where Triton was upgraded, or a file of its cache edited: source and library alone do not tell."""
+    identity = Identity(
+        version=1, code="", steps=(), arrays=(), symbols={}, draw="", call="triton", source="s", library=""
+    )
+    kernel = LaunchedKernel(name="add", grid=(32, 1, 1), block=(128, 1, 1), registers=24, code="a1")
+    then = Facts(identity=identity, launches=("add",), kernels=(kernel,))
+    now = replace(then, kernels=(structs.replace(kernel, registers=34, code="b2"),))
+    assert same_code(then, [then])
+    changed = change_of_work(now, [then])
+    assert changed.words == "add: other machine code, registers 24 -> 34"
+    assert same_code(now, [replace(then, launches=(), kernels=())])  # an older run does not tell

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
+from functools import partial
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.machine_code.test_cubin import compiled
 from warpwatch.devices import activity, outside
 from warpwatch.devices.activity import Activity, recorded
-from warpwatch.explain.explanation import other_launches
 
 OWN, OTHER = 13, 14  # streams
 KERNEL = {
@@ -21,9 +24,18 @@ KERNEL = {
     "block_x": 128,
     "block_y": 1,
     "block_z": 1,
+    "cluster_x": 0,
+    "cluster_y": 0,
+    "cluster_z": 0,
     "static_shared_memory": 1024,
     "dynamic_shared_memory": 512,
+    "registers_per_thread": 18,
+    "local_memory_per_thread": 40,
 }
+TWO = """
+extern "C" __global__ void twice(float* y) { y[threadIdx.x] *= 2; }
+extern "C" __global__ void half(float* y) { y[threadIdx.x] /= 2; }
+"""
 
 
 class Kind(IntEnum):
@@ -38,12 +50,19 @@ class StandIn:
 
     ActivityKind = Kind
     ActivityFlag = SimpleNamespace(FLUSH_FORCED=1)
+    CallbackDomain = SimpleNamespace(RESOURCE=3)
+    CallbackIdResource = SimpleNamespace(MODULE_PROFILED=13)
+    SubscriberParams = partial(SimpleNamespace, ptr=0)
+    SUBSCRIBER_PARAMS_SIZE = 32
 
     class cuptiError(Exception):  # noqa: N801  # as NVIDIA's package names it
         pass
 
-    def __init__(self, records: Sequence[Any], *, fails: bool = False, breaks: bool = False) -> None:
-        self._records, self._fails, self._breaks = records, fails, breaks
+    def __init__(
+        self, records: Sequence[Any], *, fails: bool = False, breaks: bool = False, alone: bool = False
+    ) -> None:
+        """``alone``: somebody else listens to what is launched."""
+        self._records, self._fails, self._breaks, self._alone = records, fails, breaks, alone
         self.log = list[str]()
 
     def activity_register_callbacks(self, wanted: Callable[[], object], completed: Callable[[Any], None]) -> None:
@@ -63,6 +82,26 @@ class StandIn:
         if self._breaks:
             raise self.cuptiError("CUPTI_ERROR_UNKNOWN")
         self._completed(self._records)
+
+    def subscribe_v2(self, told: Callable[..., None], user: object, parameters: int) -> int:
+        if self._alone:
+            raise self.cuptiError("CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+        self._told = told
+        return 7
+
+    def enable_callback(self, enable: int, subscriber: int, domain: int, event: int) -> None:
+        assert (enable, subscriber, domain, event) == (1, 7, 3, 13)
+
+    def launch(self, number: int, cubin: bytes) -> None:
+        """Tell the module of a kernel that is launched, as CUPTI does, if anybody listens."""
+        if not self._alone:
+            buffer = ctypes.create_string_buffer(cubin, len(cubin))
+            described = activity.MODULE.pack(number, len(cubin), ctypes.addressof(buffer))
+            place = ctypes.create_string_buffer(described, len(described))
+            self._told(None, 3, 13, SimpleNamespace(resource_descriptor=ctypes.addressof(place)))
+
+    def unsubscribe(self, subscriber: int) -> None:
+        assert subscriber == 7
 
     def finalize(self) -> None:
         self.log.append("finalize")
@@ -104,6 +143,59 @@ def test_what_ran_is_told_in_its_order_and_cupti_is_detached(install: Callable[[
     assert [(each.stream, each.begin, each.end) for each in told] == [(14, 100, 200), (13, 210, 220), (13, 300, 400)]
     kinds = "CONCURRENT_KERNEL", "MEMCPY", "MEMSET"
     assert stand_in.log == [*(f"enable {name}" for name in kinds), *(f"disable {name}" for name in kinds), "finalize"]
+
+
+def kernel(name: str) -> Any:
+    return record(Kind.CONCURRENT_KERNEL, 100, 200, name=name, **KERNEL)
+
+
+def launched(install: Callable[[StandIn], None], cubins: Sequence[bytes], *, alone: bool = False) -> dict[str, Any]:
+    """Return what is recorded of two kernels by name, where a kernel of each cubin is launched."""
+    stand_in = StandIn([kernel("twice"), kernel("half"), record(Kind.MEMSET, 210, 220, bytes=16)], alone=alone)
+    install(stand_in)
+
+    def work() -> None:
+        for number, cubin in enumerate(cubins):
+            stand_in.launch(number, cubin)
+
+    return {each.name: each.kernel for each in recorded(work) or ()}
+
+
+def test_a_kernels_figures_are_told_and_its_machine_code(install: Callable[[StandIn], None], tmp_path: Path) -> None:
+    cubin, _ = compiled(tmp_path, "sm_90", TWO)
+    told = launched(install, [cubin])
+    assert told.pop("") == {}
+    codes = {name: each["code"] for name, each in told.items()}
+    assert len({*codes.values()}) == 2
+    assert all(codes.values())
+    figures = {"grid": (32, 4, 1), "block": (128, 1, 1), "cluster": (1, 1, 1), "registers": 18, "local_bytes": 40}
+    assert told["half"] == {"name": "half", **figures, "shared_bytes": 1536, "code": codes["half"]}
+    moved, _ = compiled(tmp_path, "sm_90", "// lines move\n" + TWO)
+    assert {name: each["code"] for name, each in launched(install, [moved]).items() if name} == codes
+    edited, _ = compiled(tmp_path, "sm_90", TWO.replace("/= 2", "/= 3"))
+    now = {name: each["code"] for name, each in launched(install, [edited]).items() if name}
+    assert now["twice"] == codes["twice"]
+    assert now["half"] not in ("", codes["half"])
+    both = launched(install, [cubin, edited])
+    assert (both["twice"]["code"], both["half"]["code"]) == (codes["twice"], "")  # which of the two ran is not known
+
+
+def test_variables_and_functions_count_as_machine_code(tmp_path: Path) -> None:
+    text = "__device__ float factor = 2;\n__device__ __noinline__ float f(float x) { return sqrtf(x); }\n"
+    text += 'extern "C" __global__ void scale(float* y) { y[threadIdx.x] = factor * f(y[threadIdx.x]); }'
+    edits = [("", ""), ("factor = 2", "factor = 3"), ("sqrtf", "rsqrtf")]
+    cubins = (compiled(tmp_path, "sm_90", text.replace(*each))[0] for each in edits)
+    assert len({activity.kernel_digests(cubin)["scale"] for cubin in cubins}) == len(edits)
+
+
+@pytest.mark.parametrize("cubin", [b"", b"\x7fELF\x02\x01", b"no cubin" * 20])
+def test_what_is_not_a_cubin_has_no_machine_code(install: Callable[[StandIn], None], cubin: bytes) -> None:
+    assert launched(install, [cubin])["half"]["code"] == ""
+
+
+def test_no_machine_code_is_told_where_somebody_else_listens(install: Callable[[StandIn], None]) -> None:
+    told = launched(install, [b""], alone=True)
+    assert (told["half"]["registers"], told["half"]["code"]) == (18, "")
 
 
 def test_cupti_is_detached_where_the_work_fails(install: Callable[[StandIn], None]) -> None:
@@ -173,13 +265,3 @@ def test_work_inside_its_time_is_honest(ran: list[Activity]) -> None:
 )
 def test_work_outside_its_time_is_said(ran: Activity, said: str) -> None:
     assert outside.stray([at(11_000, 40_000), ran], FIRST, LAST) == said
-
-
-def test_other_launches_of_a_call_are_said() -> None:
-    old, new = ["gemm_128x64", "fill", "fill"], ["gemm_64x32", "fill"]
-    assert other_launches(old, new) == "its call launches gemm_64x32 where it launched gemm_128x64; fill"
-    assert other_launches(old, old[:1]) == "its call launches nothing where it launched fill; fill"
-    assert other_launches([], list("abcde")) == ""
-    assert other_launches(["x"], ["x", *"abcde"]) == "its call launches a; b; c and 2 more where it launched nothing"
-    assert other_launches(old, old) == ""
-    assert other_launches(old, []) == ""

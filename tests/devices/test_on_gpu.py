@@ -135,8 +135,7 @@ def test_work_outside_the_launch_is_wrong_on_a_gpu_too(
 
 def launches(case: Case) -> tuple[str, ...]:
     """In the worker: check a call, and return what it launches."""
-    facts: tuple[str, ...] = sampling.prepare(case, Path(), cold=False).get("launches", ())
-    return facts
+    return tuple(sampling.prepare(case, Path(), cold=False).get("launches", ()))
 
 
 @pytest.mark.parametrize("function", BRIEF)

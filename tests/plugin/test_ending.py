@@ -16,10 +16,15 @@ from tests.fake_gpu import INFO
 from tests.project import PROJECT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
+from warpwatch.compare.comparison import CALL
+from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.with_baseline import BaselineComparison
+from warpwatch.compare.with_revision import RevisionComparison
+from warpwatch.explain.explanation import SAME_LAUNCHES
 from warpwatch.plugin import ending
 from warpwatch.plugin.benchmark import Progress
 from warpwatch.plugin.ending import TOO_MANY, Ending
+from warpwatch.runs.launched import Launched
 from warpwatch.runs.record import RunRecord
 from warpwatch.timing.measurement import Measured
 from warpwatch.verdict.rule import Decision, Verdict
@@ -149,6 +154,47 @@ def test_more_slower_cases_than_are_explained_are_told_so(monkeypatch: pytest.Mo
     Ending(run).explain(lambda done, total: None)
     said = [comparison.decisions[name].explanation for name in names]
     assert said == [TOO_MANY, *["not explained: no run of the baseline names a clean commit that it was made of"] * 2]
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        (
+            {"registers": 32, "local_bytes": 48, "code": "b2"},
+            "likely cause: registers are spilled: local memory of a thread 0 -> 48 bytes, with 64 -> 32 registers; "
+            "add: other machine code, registers 64 -> 32, bytes of local memory of a thread 0 -> 48",
+        ),
+        ({"code": "b2"}, "add: other machine code"),
+        ({}, SAME_LAUNCHES),
+        ({"code": ""}, f"not explained: {CALL}"),
+    ],
+)
+def test_a_slower_call_is_explained_by_what_it_launches(new: dict[str, Any], said: str) -> None:
+    name = next(case.id for case in timed_cases(PROJECT.families) if case.variant.call)
+    kernel = {"name": "add", "grid": (32, 1, 1), "block": (128, 1, 1), "registers": 64, "code": "a1"}
+    facts: dict[str, Any] = {"launches": ["add, grid 32x1x1"], "kernels": [kernel | new]}
+    apart: Any = SimpleNamespace(launched={name: Launched.of({**facts, "kernels": [kernel]})})
+    worker: Any = None
+    measured = Measured(kernel=worker, case=find_case(PROJECT.families, name), kind="cold", facts=facts)
+    decisions = {name: Decision(verdict=Verdict.SLOWER, ratio=1.1)}
+    comparison: Any = RevisionComparison(
+        revision="HEAD",
+        commit="c" * 40,
+        others={name: SimpleNamespace(call="it")},  # type: ignore[dict-item]
+        images={},
+        side_by_side=PairComparison(),
+        apart=apart,
+        measured={name: measured},
+        decisions=decisions,
+    )
+    run: Any = SimpleNamespace(config=None, comparison=comparison, device=INFO, project=PROJECT)
+    Ending(run).explain(lambda done, total: None)
+    assert comparison.decisions[name].explanation == said
+    changes = comparison.old_launches(name).changes(Launched.of(facts))
+    assert comparison._other_launches() == [f"changed in what is launched: {changes} ({name})"] * bool(changes)
+    if "registers" in new:
+        causes = comparison.explained[name].causes
+        assert (causes[0].kernel, causes[0].rule, causes[0].likely) == ("add", "spills", True)
 
 
 def concluded(monkeypatch: pytest.MonkeyPatch, *, option: str = "", **stats: list[object]) -> list[str]:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -177,16 +178,20 @@ def measure_recorded(case: Case, ran: list[Activity] | None) -> dict[str, Any]:
 def test_what_a_call_launches_is_recorded_once_and_stray_work_is_wrong(worker: Worker) -> None:
     times = {outside.MARK: [(0, 5), (5, 9), (90_000, 95_000)], "scale": [(10_000, 80_000)]}
     ran = [
-        Activity(name=name, words=name, stream=1, begin=begin, end=end)
+        Activity(name=name, words=name, stream=1, begin=begin, end=end, kernel={"registers": 24, "code": "a1"})
         for name, spans in times.items()
         for begin, end in spans
     ]
     facts = worker.call(measure_recorded, case_of("plain"), ran)
-    assert (facts["launches"], facts["runs"]) == (("scale",), 1)
+    assert (facts["launches"], facts["runs"]) == (["scale"], 1)
+    assert (facts["kernels"], facts["registers"]) == ([{"registers": 24, "code": "a1"}], 24)
     assert "launches" not in worker.call(measure_recorded, case_of("plain"), ran[1:])  # not all was recorded
     assert "launches" not in worker.call(measure, case_of("plain"))  # the software device has no CUPTI
     assert "remarks" not in facts
     assert worker.call(measure_recorded, case_of("plain"), None)["remarks"] == (outside.UNRECORDED,)
+    unseen = [replace(each, kernel={"code": ""}) for each in ran]
+    remark = f"{outside.UNSEEN_CODE}: scale"
+    assert worker.call(measure_recorded, case_of("plain"), unseen)["remarks"] == (remark,)
     late = Activity(name="", words="a fill of 16 bytes", stream=2, begin=80_000, end=97_000)
     with pytest.raises(WrongResult, match=r"plain.*works on for 7 µs after .* it runs a fill of 16 bytes on another"):
         worker.call(measure_recorded, case_of("plain"), [*ran, late])

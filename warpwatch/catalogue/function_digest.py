@@ -43,6 +43,10 @@ IMPURE = frozenset(
 LOOKUP = frozenset({"getattr"})  # which takes a function from a library by its name, and may take anything else
 PLAIN = (set, frozenset, dict, list, tuple, int, float, complex, str, bytes)  # a class of these may have more to it
 WRAPPED = ("__func__", "fget", "func")  # attributes of what stands for a function in a class
+LANGUAGE, JIT = "triton.language", "triton.runtime.jit"  # the former has a `load` that reads no file
+RAW, GIVEN_RAW = ("cupy._core.raw", "RawKernel"), ("code", "name", "options", "backend", "enable_cooperative_groups")
+# All that Triton is given for a kernel besides its function.
+GIVEN = ("do_not_specialize", "do_not_specialize_on_alignment", "noinline", "debug", "pre_run_hooks")
 AGAIN = ["again"]  # instead of a value that is being described
 
 
@@ -149,6 +153,8 @@ class Reached:
                 parts = value
             case _ if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # by functools.cache
                 parts = (value.__wrapped__,)
+            case _ if kernel := of_kernel(value):
+                parts = kernel
             case _:
                 return self._object(value)
         return [self.value(each) for each in parts]
@@ -180,7 +186,7 @@ class Reached:
 
     def _allow(self, module: str, shown: str, name: str = "") -> None:
         """Raise NotFollowed for what may read a file, a clock, or the environment."""
-        if module.partition(".")[0] not in self._packages or name in READERS:
+        if module.partition(".")[0] not in self._packages or (name in READERS and module != LANGUAGE):
             raise NotFollowed(f"it reaches {shown}, which may do anything or read a file")
 
     def _is_followed(self, module: str) -> bool:
@@ -275,6 +281,19 @@ class Reached:
         reached += [self.value(data)] if data else []
         reached += [self.value(type(kind))] if self._is_followed(type(kind).__module__) else []
         return [shape(body), reached, [self.value(base) for base in kind.__bases__ if base is not object]]
+
+
+def of_kernel(value: Any) -> tuple[Any, ...]:
+    """Return what a kernel of Triton or CuPy, or a constant for one, consists of; nothing for other objects.
+
+    A text that includes files is none of them.
+    """
+    kind, function = type(value), getattr(value, "fn", None)
+    if (kind.__module__, kind.__name__) == RAW and value.code and "#include" not in value.code:
+        return tuple(getattr(value, name) for name in GIVEN_RAW)
+    if kind.__module__ == JIT and isinstance(function, types.FunctionType):
+        return function, str(function.__annotations__), *(getattr(value, name, None) for name in GIVEN)
+    return (value.value,) if (kind.__module__, kind.__name__) == (f"{LANGUAGE}.core", "constexpr") else ()
 
 
 def shape(node: Any) -> Any:

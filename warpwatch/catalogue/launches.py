@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 
 Three = tuple[int, int, int]
 ARCH_FLAG = "-arch="  # of nvcc, before the name of an architecture
+MOST_LAUNCHED = 100  # kernels, copies and fills of a call that are noted
 
 
 @dataclass(frozen=True, order=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from warpwatch.catalogue.launches import read_capability
 from warpwatch.catalogue.project import Project
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.cli.json_file import JsonFile, add_json
 from warpwatch.cli.options import (
@@ -170,9 +171,18 @@ def _compare(
             *(sentence for each in costs.values() for sentence in compile_cost.failures(each, gates)),
             *unknown(changes, gates),
         ),
+        notes=_not_compared(project, matches, named),
         toolchains=tuple(each.title for each in (INSTALLED, *toolchains)) if toolchains else (),
         costs={column: tuple(compile_cost.lines(each)) for column, each in costs.items()},
     )
+
+
+def _not_compared(project: Project, matches: Callable[[str], bool], named: str) -> tuple[str, ...]:
+    """Return a sentence on calls, of which nothing is known before they run."""
+    calls = {case.build.id for case in timed_cases(project.families) if case.variant.call and matches(case.build.id)}
+    many = f"{len(calls)} call{'s are' if len(calls) > 1 else ' is'} not compared"
+    how = f"pytest bench --against {named or 'REV'} on a GPU sees what a call launches"
+    return (f"{many}: {how}",) if calls else ()
 
 
 def _counts(changes: Sequence[BuildChange], names: Sequence[str]) -> dict[str, dict[State, int]]:
@@ -339,8 +349,8 @@ def text_of(difference: CodeDifference) -> str:
         lines += _tables(difference)
     else:
         lines += [line for change in difference.builds for line in _block(change)]
-    gone = _gone(difference)
-    return "\n".join([*lines, *([f"\n{gone}"] if gone else [])])
+    last = [*filter(None, (_gone(difference), *difference.notes))]
+    return "\n".join([*lines, *[""] * bool(last), *last])
 
 
 def _block(change: BuildChange) -> Iterator[str]:
@@ -427,7 +437,7 @@ def markdown_of(difference: CodeDifference) -> str:
     lines = [f"### Machine code: {_escaped(_heading(difference))}", ""]
     lines += [f"- {line}" for line in _summaries(difference)]
     header, rows = HEADER, [_table_row(change, kernel) for change in difference.builds for kernel in change.kernels]
-    builds, notes = list(difference.builds), [_gone(difference)]
+    builds, notes = list(difference.builds), [_gone(difference), *difference.notes]
     if titles := difference.toolchains:
         header, (changed, scheduled) = f"| build | {' | '.join(map(_escaped, titles))} |", _by_build(difference)
         rows = [row for name, changes in changed.items() for row in _rows(name, changes, titles)]

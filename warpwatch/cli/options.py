@@ -92,7 +92,8 @@ def kernel_case(project: Project, name: str, command: str) -> Case:
     require(project.families, name)
     case = find_case(project.families, name)
     if case.variant.call or case.variant.on_host:
-        raise BadCase(f"{name} has no machine code of a kernel: {command} takes cases of kernels")
+        cure = f"; pytest bench -k {name} --against REV says what a call launches otherwise" * bool(case.variant.call)
+        raise BadCase(f"{name} has no machine code of a kernel: {command} takes cases of kernels{cure}")
     return case
 
 

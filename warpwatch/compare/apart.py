@@ -25,6 +25,7 @@ from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import CALL_SECONDS
 from warpwatch.revision import call_process
 from warpwatch.runs.faults import Text
+from warpwatch.runs.launched import Launched, LaunchedKernel
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Measured
 from warpwatch.timing.observers.host import current_core, in_turns
@@ -37,33 +38,38 @@ from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, Stopping
 class Answer(conversation.Answer):
     """Answer of call_process.py. ``value``: of a sample, its seconds, and how many were thrown away before it.
 
-    Of what is observed, the value and 0, if there is one. ``launches``: of a call that is prepared, as
-    ``Facts.launches``.
+    Of what is observed, the value and 0, if there is one. ``launches``, ``kernels``: of a call that is prepared, as in
+    ``Facts``.
     """
 
     value: tuple[Annotated[float, Meta(gt=0, le=1e6)], Annotated[int, Meta(ge=0, le=10**6)]] | None = None
     launches: tuple[Text, ...] = ()
+    kernels: tuple[LaunchedKernel, ...] = ()
+
+
+class SameWork(Exception):
+    """Raised where both sides of a call are known to do the same work, so that there is nothing to measure."""
 
 
 class OtherProcess:
     """Process that takes samples of another revision's calls.
 
     ``tree``, ``module``: that revision's files, and its package of kernels. ``settings``: the device to open.
-    ``launches``: of its calls, by case, where they are recorded.
+    ``launched``: by its calls, by case, where that is recorded.
     """
 
     def __init__(self, tree: Path, module: str, settings: Settings) -> None:
         arguments = [json.dumps(asdict(settings)), str(tree), module]
         self._conversation = Conversation(Path(call_process.__file__), arguments, tree, Answer, OtherSideFailed)
         self._settings = settings
-        self.launches: dict[str, tuple[str, ...]] = {}
+        self.launched: dict[str, Launched] = {}
         self._process = 0  # number of the processes so far that both sides have had; a pair is measured in several
 
-    def measure(self, measured: Measured, process: int, plan: Plan) -> PairSamples:
+    def measure(self, measured: Measured, process: int, plan: Plan, *, same_source: bool = False) -> PairSamples:
         """Prepare and check both sides, and sample them in turns: old new new old, new old old new.
 
-        What the samples scatter ends no turns early. Raises WrongResult or DeviceError for the new side,
-        OtherSideFailed for the old one.
+        What the samples scatter ends no turns early. ``same_source``: everything that is declared of both sides is the
+        same. Raises WrongResult or DeviceError for the new side, OtherSideFailed for the old one, SameWork.
         """
         if process != self._process:  # this side's process is older than the other's
             self.stop()
@@ -71,8 +77,11 @@ class OtherProcess:
         case, call, cold, checked = measured.case, measured.kernel.worker.call, plan.kind == "cold", not plan.check
         accepted = (measured.accepted or ()) if checked else None
         facts = call(sampling.prepare, case, measured.kernel.image.path, cold, accepted=accepted)
-        if launches := self._ask("prepare", case.id, cold, checked).launches:
-            self.launches[case.id] = launches
+        answer, new = self._ask("prepare", case.id, cold, checked), Launched.of(facts)
+        if answer.launches:
+            self.launched[case.id] = old = Launched(words=answer.launches, kernels=answer.kernels)
+            if same_source and old.is_seen and old == new:
+                raise SameWork
         call(sampling.settle)
         call(sampling.warm_up, plan.kind, plan.warm_up)
         before = call(sampling.read_clock)

@@ -215,7 +215,7 @@ class CodeDifference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     commit: str
     tree: str
     architectures: tuple[str, ...]
-    notes: tuple[str, ...] = ()  # always empty; readers of format 1 expect it
+    notes: tuple[str, ...] = ()  # on what is not compared
     counts: dict[str, dict[State, int]]
     builds: tuple[BuildChange, ...]
     failures: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.runs.explained import Explained
 from warpwatch.runs.identity import Difference
+from warpwatch.runs.launched import Launched
 from warpwatch.runs.record import BuildCost
 from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.verdict.contracts import Clause
@@ -176,9 +177,14 @@ class Comparison(ABC):
         """Return the other side of cases to explain their verdicts by, or why it cannot be compared."""
         return {}
 
-    def old_launches(self, case: str) -> Sequence[str]:
-        """Return what a call launched on the other side, as ``Facts.launches``; empty where that is unknown."""
-        return ()
+    def old_launches(self, case: str) -> Launched:
+        """Return what a call launched on the other side, as far as that is known."""
+        return Launched()
+
+    def _other_launches(self) -> list[str]:
+        """Return lines on what calls launch otherwise than on the other side, whether or not their time differs."""
+        new = {name: Launched.of(measured.facts) for name, measured in self.measured.items()}
+        return listed("changed in what is launched", {n: self.old_launches(n).changes(each) for n, each in new.items()})
 
     def next_step(self, case: str, against: str) -> str:
         """Return what to do about a slower case, or an empty text. ``against``: how the option is written."""

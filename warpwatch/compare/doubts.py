@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from warpwatch.runs.identity import Difference, difference
+from warpwatch.runs.launched import LAUNCHES, Launched
 from warpwatch.runs.record import Facts
 from warpwatch.timing.nvml import STEADY_CLOCK
 
@@ -21,8 +23,19 @@ def same_code(facts: Facts, past: Sequence[Facts]) -> bool:
 
 def change_of_work(facts: Facts, past: Sequence[Facts]) -> Difference:
     """Say what differs from the work of the past, from that of its newest first. All of the past must be the same."""
-    differences = (difference(other.identity, facts.identity) for other in reversed(past))
+    differences = (_between(other, facts) for other in reversed(past))
     return next(filter(None, differences), Difference()) if past else difference(None, facts.identity)
+
+
+def _between(old: Facts, new: Facts) -> Difference:
+    """Compare two works, and what calls launched: library and source may be the same where machine code is not."""
+    declared, launches = difference(old.identity, new.identity), launched_in(old).changes(launched_in(new))
+    return replace(declared, changed={**declared.changed, LAUNCHES: (launches,)}) if launches else declared
+
+
+def launched_in(facts: Facts) -> Launched:
+    """Return what a call launched."""
+    return Launched(words=facts.launches, kernels=facts.kernels)
 
 
 def disturbance(facts: Facts) -> str:

@@ -67,8 +67,9 @@ class Pair:
     ``image``: the new side's machine code. ``delay``: how long the new side is made to wait, where a slowdown is
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
     ``checked``: a build of the new side that finds more faults, if there is one. ``apart``: the other side's process,
-    where the two cannot be in one. ``accepted``: fingerprints of right results of both sides. ``newer``: the new side,
-    where it is another revision's too. ``observers``: options of those that are asked for (timing/observers/).
+    where the two cannot be in one. ``same_source``: all that is declared of both is the same. ``accepted``:
+    fingerprints of right results of both sides. ``newer``: the new side, where it is another revision's too.
+    ``observers``: options of those that are asked for (timing/observers/).
     """
 
     measured: Measured
@@ -81,6 +82,7 @@ class Pair:
     taken: list[PairSamples] = field(default_factory=list)
     accepted: Accepted | None = None
     apart: OtherProcess | None = None
+    same_source: bool = False
     newer: OtherKernel | None = None
     observers: tuple[str, ...] = ()
 
@@ -105,7 +107,7 @@ class Pair:
         )
         call, case = self.measured.kernel.worker.call, self.measured.case
         if self.apart:
-            self.taken.append(self.apart.measure(self.measured, process, plan))
+            self.taken.append(self.apart.measure(self.measured, process, plan, same_source=self.same_source))
             return self.taken[-1]
         self.taken.append(call(measure_pair, case, self.image, self.other, self.other_image, plan))
         self.accepted = self.taken[-1].accepted

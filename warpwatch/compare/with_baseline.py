@@ -13,13 +13,14 @@ from warpwatch.catalogue.project import Project
 from warpwatch.compare.anchors import beside_anchors
 from warpwatch.compare.comparison import Comparison, OldCode, listed
 from warpwatch.compare.confirmation import Confirmation, build_then, counted, run_to_build
-from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance
+from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance, launched_in
 from warpwatch.compare.pairs import PAIR_SECONDS
 from warpwatch.compare.reference import on_gpu
 from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.kernel import Kernel
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.anchors import DAY
+from warpwatch.runs.launched import LAUNCHES, Launched
 from warpwatch.runs.record import LONG_AGO, Facts, RunRecord, typed
 from warpwatch.timing import sampling
 from warpwatch.timing.inputs import sharing_key
@@ -176,7 +177,8 @@ class BaselineComparison(Comparison):
     def _changes(self) -> list[str]:
         """Return lines on what changed besides machine code, and on cases whose work or time cannot be compared."""
         unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
-        lines = listed("changed besides machine code", {n: each.besides("code") for n, each in self.changed.items()})
+        besides = {name: each.besides("code", LAUNCHES) for name, each in self.changed.items()}
+        lines = listed("changed besides machine code", besides) + self._other_launches()
         lines += listed("not known to be the baseline's work, so no controls", unknown)
         timed = {name: each for name, each in self.decisions.items() if each.processes}
         same = {name: each.reason for name, each in timed.items() if each.verdict == Verdict.IDENTICAL}
@@ -215,9 +217,9 @@ class BaselineComparison(Comparison):
         found = {name: known[name] for name in names}
         return {name: each if isinstance(each, str) else (each.other, each.image) for name, each in found.items()}
 
-    def old_launches(self, case: str) -> Sequence[str]:
-        known = (run.cases[case].facts.launches for run in self.runs if case in run.cases)
-        return next(filter(None, known), ())
+    def old_launches(self, case: str) -> Launched:
+        known = (launched_in(run.cases[case].facts) for run in self.runs if case in run.cases)
+        return next((each for each in known if each.words), Launched())
 
     def next_step(self, case: str, against: str) -> str:
         then = "" if isinstance(self.confirmation, str) else self.confirmation.built.get(case, "")

@@ -17,7 +17,7 @@ from warpwatch.catalogue.launches import Capability
 from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.compare import compile_cost
-from warpwatch.compare.apart import OtherProcess
+from warpwatch.compare.apart import OtherProcess, SameWork
 from warpwatch.compare.comparison import CALL, Comparison, OldCode, listed, load_in_background
 from warpwatch.compare.pairs import PAIR_SECONDS, Pair, PairComparison, recorded
 from warpwatch.devices.compile.compiler import CompileError, Image, Target
@@ -29,6 +29,7 @@ from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.machine_code.cubin import code_digest
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.identity import difference, incomparable
+from warpwatch.runs.launched import Launched
 from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.timing.observers import BY_OPTION
 from warpwatch.timing.side_by_side import OtherSideFailed
@@ -88,6 +89,9 @@ class RevisionComparison(Comparison):
         kernel.worker.await_spares()
         try:
             measured = pair.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
+        except SameWork:
+            self.decisions[case.id] = Decision(verdict=Verdict.IDENTICAL)
+            return None
         except OtherSideFailed as error:
             why = "; ".join(filter(None, (str(error).partition("\n")[0], self.lacks)))
             self.decisions[case.id] = Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}: {why}")
@@ -101,7 +105,8 @@ class RevisionComparison(Comparison):
         measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         if case.variant.call:
             own = kernel.image.path
-            return Pair(measured=measured, other=other, other_image=own, image=own, apart=self.apart)
+            same = case.id not in self.changed
+            return Pair(measured=measured, other=other, other_image=own, image=own, apart=self.apart, same_source=same)
         image = self.images[key(other)]
         assert isinstance(image, Image)
         return Pair(
@@ -134,7 +139,7 @@ class RevisionComparison(Comparison):
         if changed:
             self.changed[case.id] = changed
             return None
-        # A call of no library alone is what it was where no file has changed.
+        # A call of no library alone is what it was where no file has changed, or where it launches what it launched.
         known = not call or call.is_library or self.same_files
         return Decision(verdict=Verdict.IDENTICAL) if known else None
 
@@ -208,6 +213,7 @@ class RevisionComparison(Comparison):
         besides = {name: each.besides("code", "draw") for name, each in self.changed.items()}
         unknown = {name: "; ".join(each.unknown) for name, each in self.changed.items()}
         lines = listed("changed besides machine code", besides) + listed("not known to be the same", unknown)
+        lines += self._other_launches()
         if drawn:
             many = f"{len(drawn)} case{'s' * (len(drawn) > 1)}"
             first = self.changed[drawn[0]].changed["draw"][0]
@@ -226,8 +232,8 @@ class RevisionComparison(Comparison):
             name: (self.others[name], image) if isinstance(image := images.get(name), Image) else CALL for name in names
         }
 
-    def old_launches(self, case: str) -> Sequence[str]:
-        return self.apart.launches.get(case, ()) if self.apart else ()
+    def old_launches(self, case: str) -> Launched:
+        return self.apart.launched.get(case, Launched()) if self.apart else Launched()
 
     def next_step(self, case: str, against: str) -> str:
         if not self.toolchain:

@@ -350,7 +350,7 @@ class Device:
     def remarks_on_call(self) -> tuple[str, ...]:
         return self._watch.remarks() if self._watch else ()
 
-    def launched_by_call(self) -> tuple[str, ...]:
+    def launched_by_call(self) -> tuple[activity.Activity, ...]:
         return self._watch.launched if self._watch else ()
 
     def leave_call(self) -> None:

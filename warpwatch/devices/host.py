@@ -15,6 +15,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.threads import copy_bytes, for_each
 from warpwatch.devices import host_memory
+from warpwatch.devices.activity import Activity
 from warpwatch.devices.compile.compiler import read_image
 from warpwatch.devices.compile.symbols import missing_entry
 from warpwatch.devices.machine import DeviceError, Function, GuardedArray, in_order, repeated
@@ -92,7 +93,7 @@ class Host:
     def remarks_on_call(self) -> tuple[str, ...]:
         return ()
 
-    def launched_by_call(self) -> tuple[str, ...]:
+    def launched_by_call(self) -> tuple[Activity, ...]:
         return ()
 
     def leave_call(self) -> None:

@@ -18,6 +18,7 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import run_seed
 from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.launches import Launch
+from warpwatch.devices.activity import Activity
 
 GUARD_BYTES = 1 << 16  # a multiple of every alignment that an allocation has
 # Fill results and guard bands before a launch: a word is a NaN as float32, two are one as float64, and it is unlikely
@@ -197,8 +198,8 @@ class Machine(Protocol):
     def remarks_on_call(self) -> tuple[str, ...]:
         """Say what calls have changed of the process and the context since the last ``leave_call``."""
 
-    def launched_by_call(self) -> tuple[str, ...]:
-        """Return what the last call launches, in words and in order; empty where that is not recorded."""
+    def launched_by_call(self) -> tuple[Activity, ...]:
+        """Return what the last call launches, in order; empty where that is not recorded."""
 
     def leave_call(self) -> None:
         """Restore what calls have changed of the process and the context."""

@@ -27,6 +27,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from warpwatch.catalogue.launches import MOST_LAUNCHED
 from warpwatch.devices import driver_calls
 from warpwatch.devices.activity import Activity
 from warpwatch.devices.driver_calls import Event
@@ -52,6 +53,7 @@ UNRECORDED = (
     "its work of less than 0.1 ms outside its time is not looked for, and what it launches is not known: CUPTI has not "
     "recorded it; pip install cupti-python, and let no profiler watch the run"
 )
+UNSEEN_CODE = "the machine code of kernels that its call launches was not seen"
 IDLE_SECONDS = 0.03  # in which no thread of a call has anything to do
 BUSY_SHARE = 0.05  # of it that a thread computes which is not idle
 SPINNING_SECONDS = (
@@ -62,7 +64,6 @@ TASKS = Path("/proc/self/task")
 MARK = "hold"  # name of the kernel of hold.cu, which runs before and behind a recorded call
 HOLD_AND_MARKS = 3  # launches of it
 RECORDED_SLACK = 1000  # nanoseconds by which the times of records are out
-MOST_LAUNCHED = 100  # kernels, copies and fills of a call that are noted
 # Variables of the environment that CUDA and its libraries read: one that is new is removed.
 READ_BY_CUDA = ("CUDA_", "CUBLAS", "CUDNN", "NVIDIA_", "NCCL_")
 
@@ -80,7 +81,7 @@ class CallWatch:
     """Looks at the calls of a device: ``begin`` before one is prepared, ``leave`` when it is not launched any more.
 
     ``aftermath``: None where the driver has no events of a whole context. ``settings``: before the first call since
-    ``leave``, None where there was none. ``launched``: what the last call that was looked at launched, in words.
+    ``leave``, None where there was none. ``launched``: what the last call that was looked at launched.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class CallWatch:
         self._stream, self._time, self._patience = stream, time, patience
         self._launch_nothing, self._record = launch_nothing, record
         self.settings: Settings | None = None
-        self.launched: tuple[str, ...] = ()
+        self.launched: tuple[Activity, ...] = ()
         self._threads: Mapping[int, str] = {}  # before the call was prepared
         self._looked_at: Callable[[], None] | None = None  # the last call of which it is known what it does outside
         self.aftermath, self._slack = None, math.inf
@@ -126,6 +127,8 @@ class CallWatch:
             remarks.append(UNSEEN)
         elif self._record and self._looked_at and not self.launched:
             remarks.append(UNRECORDED)
+        elif unseen := dict.fromkeys(each.name for each in self.launched if each.name and not each.kernel.get("code")):
+            remarks.append(f"{UNSEEN_CODE}: {', '.join(unseen)}")
         return tuple(remarks)
 
     def leave(self) -> None:
@@ -181,7 +184,7 @@ class CallWatch:
         if not ran or times == [None] or len(marks) < HOLD_AND_MARKS:
             return ""
         own = [activity for activity in ran if activity.name != MARK]
-        self.launched = tuple(activity.words for activity in own[:MOST_LAUNCHED])
+        self.launched = tuple(own[:MOST_LAUNCHED])
         return stray(own, *marks[-2:])
 
     def _late_work(self, aftermath: Aftermath, start: Callable[[], None], restore: Callable[[], None]) -> str:

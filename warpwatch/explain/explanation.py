@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from warpwatch.catalogue.cases import Case, CaseStep
-from warpwatch.catalogue.launches import Capability, read_capability
-from warpwatch.compare.code_difference import KernelChange, first_line, occupancy_at, paired
+from warpwatch.catalogue.launches import Capability, Launch, read_capability
+from warpwatch.compare.code_difference import ANY, KernelChange, first_line, occupancy_at, paired
 from warpwatch.devices.compile.builds import kernels_of, symbols_in
 from warpwatch.devices.compile.compiler import NVCC_FLAGS, CompileError, Image, read_image
 from warpwatch.devices.compile.entries import Kernels
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep
 from warpwatch.explain.causes import Cause, KernelSide, causes, likely
-from warpwatch.machine_code.cubin import read_cubin
+from warpwatch.machine_code.cubin import Needs, read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
 from warpwatch.revision.commit import CommitCase
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.explained import Explained, Figure, RecordedCause
 from warpwatch.runs.identity import Identity, difference
+from warpwatch.runs.launched import Launched
 from warpwatch.verdict.rule import Verdict
 
 NO_RULE = "no rule names a cause in the machine code"
 SAME_CODE = "the machine code and the launches are the same, so nothing in them is the cause"
+SAME_LAUNCHES = "its call launches the same machine code in the same grids; arguments and the host are not compared"
 BESIDES = "changed besides machine code"
-NAMED = 3  # launches of a call that an explanation names
 NO_CUBIN = "there is no machine code of a GPU to compare"
 
 
@@ -139,17 +139,31 @@ def explain(old: CaseCode, new: CaseCode, arch: str, verdict: Verdict) -> Explan
     return Explanation(likely=chosen, causes=tuple(causes_of), note=note, besides=besides, sides=sides)
 
 
-def other_launches(old: Sequence[str], new: Sequence[str]) -> str:
-    """Say what a call launches that it did not launch before, and the reverse; empty where one of them is unknown."""
-    gone, came = ([*(Counter(a) - Counter(b)).elements()] for a, b in ((old, new), (new, old)))
-    if not old or not new or not (gone or came):
-        return ""
-    return f"its call launches {_listed(came)} where it launched {_listed(gone)}"
+def explain_call(old: Launched, new: Launched, besides: str, arch: str, verdict: Verdict) -> Explanation:
+    """Compare what a call launches on both sides, and name the likely cause of its verdict.
+
+    ``besides``: what changed besides machine code, in words.
+    """
+    capability = read_capability(arch) or ANY
+    both = paired(*(_launched(each, capability) for each in (old, new)))
+    sides = {name: (one, other) for name, (one, other) in both.items() if one and other and one != other}
+    causes_of = [(name, cause) for name, (before, after) in sides.items() for cause in causes(before, after)]
+    chosen = likely([cause for _, cause in causes_of], slower=verdict != Verdict.FASTER)
+    launches = SAME_LAUNCHES if old.is_seen and old == new else old.changes(new)
+    besides = "; ".join(filter(None, (launches, f"{BESIDES}: {besides}" * bool(besides))))
+    return Explanation(likely=chosen, causes=tuple(causes_of), besides=besides, sides=sides)
 
 
-def _listed(launches: Sequence[str]) -> str:
-    more = f" and {len(launches) - NAMED} more" * (len(launches) > NAMED)
-    return "; ".join(launches[:NAMED]) + more or "nothing"
+def _launched(side: Launched, capability: Capability) -> dict[str, KernelSide]:
+    """Describe the kernels that a call launches, by name."""
+    kernels = {}
+    for each in reversed(side.kernels):  # the first launch of a kernel counts
+        needs = Needs(
+            registers=each.registers, local_bytes=each.local_bytes, shared_bytes=each.shared_bytes, code=each.code
+        )
+        occupancies = (occupancy_at(needs, prod(each.block), 0, capability),)
+        kernels[each.name] = KernelSide(needs=needs, launch=Launch(each.grid, each.block), occupancies=occupancies)
+    return kernels
 
 
 def _sides(code: CaseCode, capability: Capability | None) -> tuple[dict[str, KernelSide], str]:

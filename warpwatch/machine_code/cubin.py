@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from warpwatch.catalogue.launches import Capability
 from warpwatch.devices.compile.compiler import Image, digest_of, read_image
 from warpwatch.devices.compile.symbols import (
+    ALLOCATED,
     BROKEN,
     CUDA,
     CUDA_ENTRY,
     CUDA_INFO,
     EXECUTABLE,
+    NOBITS,
     SYMBOLS,
     Section,
     Symbol,
@@ -28,8 +30,7 @@ from warpwatch.devices.compile.symbols import (
     read_symbols,
 )
 
-NOBITS, PROGBITS = 8, 1
-ALLOCATED = 2  # SHF_ALLOC, a flag of a section
+PROGBITS = 1
 REGISTERS, FRAME, LEAST_STACK = 0x2F, 0x11, 0x12  # attributes: of a symbol's number and a value each
 # From this capability on, the shared memory that the system reserves lies in front of a kernel's own in its section.
 RESERVED_IN_SECTION, RESERVED = Capability(9, 0), 1024

@@ -26,7 +26,7 @@ from warpwatch.compare.contracts import broken
 from warpwatch.compare.reference import RECORD
 from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.explain.explanation import BESIDES, CaseCode, explain, other_code, other_launches, own_code
+from warpwatch.explain.explanation import CaseCode, explain, explain_call, other_code, own_code
 from warpwatch.plugin import judge
 from warpwatch.plugin.asked import Asked, Run
 from warpwatch.plugin.contracts import BROKEN
@@ -34,8 +34,8 @@ from warpwatch.plugin.options import named_options, spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import Benchmarks
 from warpwatch.report.ladder import add_shares
 from warpwatch.report.tables import contract_lines, line, sentence, summary, total_lines
-from warpwatch.runs.explained import Explained
 from warpwatch.runs.files import run_files, write_whole
+from warpwatch.runs.launched import LAUNCHES, Launched
 from warpwatch.timing import observers
 from warpwatch.timing.observers.data import KINDS
 from warpwatch.verdict.contracts import Standing
@@ -79,13 +79,12 @@ class Ending:
         explanations = dict.fromkeys(chosen, TOO_MANY)
         for name, side in comparison.old_codes(chosen[:EXPLAINED], self._run.project, target).items():
             if isinstance(side, str):
-                besides = changed.besides("code") if (changed := comparison.changed.get(name)) else ""
-                launched = comparison.measured[name].facts.get("launches", ())
-                launches = other_launches(comparison.old_launches(name), launched)
-                known = [*filter(None, (launches, f"{BESIDES}: {besides}" * bool(besides)))]
-                explanations[name] = "; ".join(known) or f"not explained: {side}"
-                if launches:
-                    comparison.explained[name] = Explained(besides="; ".join(filter(None, (launches, besides))))
+                besides = changed.besides("code", LAUNCHES) if (changed := comparison.changed.get(name)) else ""
+                launched = comparison.old_launches(name), Launched.of(comparison.measured[name].facts)
+                call = explain_call(*launched, besides, target.arch, decisions[name].verdict)
+                explanations[name] = call.sentence if call.besides else f"not explained: {side}"
+                if all(each.words for each in launched):
+                    comparison.explained[name] = call.record
             else:
                 measured = comparison.measured[name]
                 both = other_code(*side), own_code(measured.case, measured.kernel.image)

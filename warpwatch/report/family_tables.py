@@ -339,7 +339,8 @@ def _ladder(rungs: Sequence[Entry]) -> Table:
             _figure(ratio, gain),
         ]
         for number in (facts.registers, facts.shared_bytes + (facts.dynamic_shared_bytes or 0)):
-            cells.append(Cell(text="") if e.is_library else Cell(text=f"{number:,}", values=[number]))
+            is_unknown = e.is_library and not facts.kernels
+            cells.append(Cell(text="") if is_unknown else Cell(text=f"{number:,}", values=[number]))
         rows.append(([f"{name} ({facts.fallback})" if facts.fallback else name], cells))
     case, of = rungs[0].case, ", ".join(dict.fromkeys(e.reference for e in rungs if e.reference))
     heads = ["time, µs", rungs[0].unit, "share", "gain", "registers", "shared, bytes"]
@@ -349,7 +350,7 @@ def _ladder(rungs: Sequence[Entry]) -> Table:
         title=f"Ladder, {rungs[0].shape}",
         columns=[shape_of(case) if case else "", *heads],
         rows=rows,
-        note=f"Best block of each variant.{share} Gain: over the rung above.",
+        note=f"Best block of each variant.{share} Gain: over the rung above. Of a call: the most of any kernel.",
     )
 
 

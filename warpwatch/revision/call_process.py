@@ -31,7 +31,7 @@ def answer(project: Project, name: str, arguments: Sequence[Any]) -> dict[str, A
     match name, arguments:
         case "prepare", [str(case), bool(cold), bool(checked)]:
             facts = sampling.prepare(find_case(project.families, case), Path(), cold, accepted=() if checked else None)
-            return {"launches": facts.get("launches", ())}
+            return {name: facts.get(name, ()) for name in ("launches", "kernels")}
         case "sample", [str(kind)]:
             return {"value": sampling.sample(kind)}
         case "observe", [str(option), int(core)]:

@@ -34,6 +34,7 @@ from warpwatch.runs.faults import UNPRINTABLE, Fault, Place
 from warpwatch.runs.faults import Text as Text  # noqa: PLC0414  # users import it from here
 from warpwatch.runs.files import LARGEST, read_content, run_files
 from warpwatch.runs.identity import Identity
+from warpwatch.runs.launched import LaunchedKernel
 from warpwatch.verdict.contracts import Clause
 from warpwatch.verdict.other_data import DataEffect
 from warpwatch.verdict.rule import Decision, Verdict
@@ -121,6 +122,7 @@ class Facts:
     dynamic_shared_bytes: Count | None = None
     library: Text | None = None
     launches: tuple[Text, ...] = ()  # of a call, in words and in order: kernels, copies and fills
+    kernels: tuple[LaunchedKernel, ...] = ()  # of these launches, with their figures and machine code
     shared_bytes: Count = 0
     registers: Count = 0
     fallback: Text = ""

@@ -215,8 +215,10 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
     case, launch = loaded.case, loaded.case.launch
     remarks = (*loaded.machine.remarks_on_call(), *left_out(case, copies, len(state.shared.sets)))
     launches = loaded.machine.launched_by_call()
+    kernels = [each.kernel for each in launches if each.kernel]
+    resources = asdict(loaded.function.resources)
     return {
-        **asdict(loaded.function.resources),
+        **{name: max([value, *(each.get(name, 0) for each in kernels)]) for name, value in resources.items()},
         "occupancy": loaded.machine.occupancy(loaded.function, launch),
         "fallback": case.fallback,
         "library": case.variant.call.version() if case.variant.call else "",
@@ -227,7 +229,7 @@ def describe(loaded: Loaded, copies: int, cold: bool) -> dict[str, Any]:
         **observers.constants(on_host=case.variant.on_host),
         "cache": "host" if case.variant.on_host else "cold" if cold else "warm",
         **({"remarks": remarks} if remarks else {}),
-        **({"launches": launches} if launches else {}),
+        **({"launches": [each.words for each in launches], "kernels": kernels} if launches else {}),
     }
 
 

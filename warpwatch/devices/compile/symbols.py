@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 SYMBOLS, DYNAMIC_SYMBOLS = 2, 11  # SHT_SYMTAB, SHT_DYNSYM
+NOBITS = 8  # SHT_NOBITS: of a section that has a length, and no content in the file
 RELA, REL = 4, 9  # SHT_RELA, SHT_REL: relocations of 24 bytes with the number that is added, and of 16 without
-EXECUTABLE = 4  # SHF_EXECINSTR, a flag of a section
+ALLOCATED, EXECUTABLE = 2, 4  # SHF_ALLOC, SHF_EXECINSTR, flags of a section
 OBJECT, FUNCTION, GLOBAL, CUDA = 1, 2, 1, 190  # STT_OBJECT, STT_FUNC, STB_GLOBAL, EM_CUDA
 CUDA_ENTRY = 0x10  # STO_CUDA_ENTRY: a function of a cubin that can be launched
 CUDA_INFO = 0x70000000  # the kind of a section .nv.info: of all kernels, or of the one whose section is linked

@@ -23,7 +23,7 @@ from msgspec import Meta
 from warpwatch.devices.foreign_text import last_line, shortened
 from warpwatch.devices.isolated import Isolated
 
-LONGEST = 2**16  # bytes of an answer
+LONGEST = 2**17  # bytes of an answer
 LAST = 4096  # bytes that are kept of what the process prints
 
 
