@@ -71,12 +71,14 @@ class Launched:
         gone, came = ([*(Counter(a) - Counter(b)).elements()] for a, b in (sides, sides[::-1]))
         if not all(sides):
             return ""
-        if gone or came:
+        if gone and came:
             return f"its call launches {_listed(came)} where it launched {_listed(gone)}"
+        if gone or came:
+            return f"its call {'also' if came else 'no longer'} launches {_listed(came or gone)}"
         pairs = zip(self.kernels, new.kernels, strict=False)
         return "; ".join(dict.fromkeys(filter(None, (old.changes(later) for old, later in pairs))))
 
 
 def _listed(launches: Sequence[str]) -> str:
     more = f" and {len(launches) - NAMED} more" * (len(launches) > NAMED)
-    return "; ".join(launches[:NAMED]) + more or "nothing"
+    return "; ".join(launches[:NAMED]) + more
