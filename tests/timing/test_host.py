@@ -291,7 +291,9 @@ def test_a_slower_host_path_is_found_by_its_own_gate_alone(repository: Path) -> 
     edit(repository, SPIN)
     done = run_pytest(repository, *BENCH, "--against", "HEAD", "--host", "--fail-on", "host")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert re.search(rf"^{CASE}: more host time: \d\.\d\d -> \d+\.\d\d µs a launch, \+", done.stdout, re.M), done.stdout
+    assert re.search(rf"^{CASE}: more host time: \d+\.\d\d -> \d+\.\d\d µs a launch, \+", done.stdout, re.M), (
+        done.stdout
+    )
     assert "host time of 1 kernels: 1 more" in done.stdout
     case = case_of(repository)
     assert (case["outcome"], case["host"]["verdict"]) == ("passed", "slower")
