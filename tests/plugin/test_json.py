@@ -100,10 +100,11 @@ LEFT = "NOTHING RAN: no test is left of those that"
         (ONE, "none", "nothing checked", "NOTHING WAS TESTED: all 3 tests were skipped"),
         (("-k", "zzz"), "software", "nothing checked", f"{LEFT} -k 'zzz' and"),
         (("-k", "zzz", "--sizes=7,9"), "software", "nothing checked", f"{LEFT} -k 'zzz' and --sizes 7,9"),
+        (("no.py", "-n", "1"), "none", "nothing checked", "NOTHING RAN: file or directory not found: no.py"),
         (("--against", "-x"), "software", "refused", "--against=-x: "),
         (("--collect-only",), "software", "nothing checked", "no test passed or failed"),
     ],
-    ids=["skipped", "unselected", "without sizes", "refused", "collected"],
+    ids=["skipped", "unselected", "without sizes", "absent", "refused", "collected"],
 )
 def test_nothing_checked_is_never_passed(
     tmp_path: Path, args: tuple[str, ...], device: str, outcome: str, message: str
@@ -115,7 +116,7 @@ def test_nothing_checked_is_never_passed(
     assert document["outcome"] == outcome
     assert document["message"].startswith(message)
     reasons = {each["reason"]: len(each["names"]) for each in document["not_checked"]}
-    if device == "none":
+    if args == ONE:
         assert reasons == {"needs a device: --device=none": 3}
         assert document["notes"] == ["3 skipped: needs a device: --device=none"]
 

@@ -343,7 +343,10 @@ def _fails(asked: Asked, comparison: Comparison, reasons: list[str]) -> bool:
 
 
 def _nothing_ran(config: pytest.Config, project: Project) -> str:
-    """Say that no test is left, and by which selection."""
+    """Say that no test is left, and by which selection, or which file is not there, of which xdist is silent."""
+    here, given = config.invocation_params.dir, [] if config.option.pyargs else config.args
+    if absent := [each for each in given if not (here / each.partition("::")[0]).exists()]:
+        return f"NOTHING RAN: file or directory not found: {', '.join(absent)}"
     chosen = [f"-k {config.option.keyword!r}" * bool(config.option.keyword)]
     chosen += [f"-m {config.option.markexpr!r}" * bool(config.option.markexpr)]
     sizes = ",".join(map(size_name, value_of(config, "sizes")))
