@@ -35,7 +35,7 @@ def test_aligned_rows_with_a_ragged_edge(check: Check, build: Build) -> None:
         check(case, exact=True)
 
 
-@pytest.mark.builds("least")
+@pytest.mark.builds("kernels")
 def test_aligned_rows_of_one_array_that_is_not(check: Check, build: Build) -> None:
     """Check equality to the bit, with one array at a time moved by one element, and by half a sector of memory."""
     case = aligned(build)
