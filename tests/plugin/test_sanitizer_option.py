@@ -85,6 +85,19 @@ KERNEL = """extern "C" __global__ void fill(float* x, int n)
 }
 """
 CONFTEST = "from warpwatch.plugin import device\n\ndevice.with_lines = lambda config, opened: opened\n"
+# As pytest-rerunfailures does, which takes the last of a test's runs.
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    for attempt in range(2):
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if any(report.failed for report in reports):
+            print(f"\\nnot green: {item.name}")
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
 TESTS = """import pytest
 
 @pytest.mark.cases("tested")
@@ -219,6 +232,15 @@ def test_processes_of_xdist_have_tools_of_their_own(repository: Path, monkeypatc
     said = run(repository, "-n2", "-k", "not again")
     assert "1 failed, 3 passed" in said, said
     assert "compute-sanitizer (racecheck, initcheck): 4 launches of 4 tests" in said
+
+
+@pytest.mark.slow
+def test_a_test_that_is_run_again_is_watched_again(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan(monkeypatch, racecheck=RACE)
+    (repository / "conftest.py").write_text(CONFTEST + AGAIN)
+    said = run(repository, "-k", "test_one and fill and 9")
+    assert "exit 1" in said, said
+    assert said.count("not green: test_one[fill-k-32-9-float32]") == 2
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ OPTIONS = (
 OF_TOOLS = {"memcheck": ("--report-api-errors", "no", "--leak-check", "no")}
 CONTROL = Path(__file__).with_name("sanitized.cu")  # has a kernel for each tool, with a fault that it must find
 
-RECORD = re.compile(r"^========= (?! )(?P<first>.+)\n(?P<rest>(?:=========  .+\n)*)", re.MULTILINE)
+RECORD = re.compile(r"^========= (?! )(?P<first>.+)(?:\n|\Z)(?P<rest>(?:=========  .+\n)*)", re.MULTILINE)
 NO_FINDING = re.compile(r"COMPUTE-SANITIZER|(?:ERROR|RACECHECK|LEAK) SUMMARY")
 # A frame of the stack, innermost first, or one side of a race.
 FRAME = re.compile(
