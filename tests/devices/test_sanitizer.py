@@ -130,6 +130,14 @@ def test_a_kernel_with_an_endless_name_is_a_fault_that_can_be_sent(root: Path) -
     assert msgspec.convert(msgspec.to_builtins(fault), Fault) == fault
 
 
+@pytest.mark.parametrize("words", ["Internal\tError", "Internal Error " * 900])
+def test_odd_words_of_a_record_are_a_fault_that_can_be_sent(root: Path, words: str) -> None:
+    log = UNINITIALISED.format(root=root).replace("Uninitialized", words)
+    (fault,) = reported("\n".join(findings("initcheck", log, root).values()))
+    assert fault.kind.startswith("internal error")
+    assert msgspec.convert(msgspec.to_builtins(fault), Fault) == fault
+
+
 def test_a_missing_program_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("shutil.which", lambda name, path=None: None)
     monkeypatch.setattr("warpwatch.devices.sanitizer.from_pypi", lambda name: [])

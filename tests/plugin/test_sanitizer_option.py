@@ -226,6 +226,23 @@ def test_a_tool_that_does_not_work_is_one_sentence_and_an_error(
     assert document(repository)["outcome"] == "refused"
 
 
+def test_a_program_that_cannot_be_run_is_one_plain_sentence(repository: Path) -> None:
+    (repository / "bin" / "compute-sanitizer").write_text("#!/no/such/interpreter\n")
+    said = run(repository)
+    assert "exit 4" in said, said
+    assert "ERROR: --sanitizer: compute-sanitizer --tool racecheck does not work here: it cannot be run: " in said
+
+
+def test_what_a_tool_that_does_not_work_says_is_plain(repository: Path) -> None:
+    text = (
+        '#!/bin/sh\nwhile [ "$1" != --log-file ]; do shift; done\nprintf "========= no\\033[31m GPU" > "$2"; exit 1\n'
+    )
+    (repository / "bin" / "compute-sanitizer").write_text(text)
+    said = run(repository)
+    assert "exit 4" in said, said
+    assert "no GPU" in said
+
+
 @pytest.mark.slow
 def test_processes_of_xdist_have_tools_of_their_own(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan(monkeypatch, racecheck=RACE)

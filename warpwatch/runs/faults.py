@@ -110,10 +110,9 @@ def reported(text: str) -> list[Fault]:
         places = [Place.of_access(place) for place in PLACE.finditer(match["places"])]
         if places:
             kind = match["what"].partition("(")[0].strip() or match["what"]
+            kind, kernel = kind[:LONGEST], match["kernel"][:LONGEST]
             first, *others = places
-            faults.append(
-                Fault(kind=kind, kernel=match["kernel"][:LONGEST], place=first, others=tuple(others), in_source=True)
-            )
+            faults.append(Fault(kind=kind, kernel=kernel, place=first, others=tuple(others), in_source=True))
     return [*faults, *compile_errors(text)]
 
 
