@@ -35,12 +35,12 @@ def test_aligned_rows_with_a_ragged_edge(check: Check, build: Build) -> None:
         check(case, exact=True)
 
 
-@pytest.mark.builds("least")
+@pytest.mark.builds("kernels")
 def test_aligned_rows_of_one_array_that_is_not(check: Check, build: Build) -> None:
-    """Check equality to the bit, with one array at a time moved by one element, and by half a sector of memory."""
+    """Check equality to the bit, with one array at a time moved by one element, 8 bytes and half a sector."""
     case = aligned(build)
     arrays = len(case.arrays)
-    for offset in (1, 16 // case.itemsize):
+    for offset in sorted({1, *(size // case.itemsize for size in (8, 16))} - {0}):
         for which in range(arrays):
             placement = Placement(offsets=tuple(offset * (i == which) for i in range(arrays)))
             check(case, exact=True, placement=placement)

@@ -17,6 +17,7 @@ from warpwatch.catalogue.corners import (
     branch_changes,
     edge_cases,
     ends,
+    kernel_builds,
     least_builds,
     oblong_builds,
     ragged,
@@ -96,6 +97,12 @@ def test_a_new_variant_gets_a_second_block_along_every_axis_and_a_second_group()
 def test_a_new_variant_gets_aligned_rows_with_every_ragged_edge() -> None:
     assert results([aligned(NEW)]) == {(32, 32)}
     assert results(ragged(NEW)) == {(32, 32), (36, 32), (33, 32), (32, 36), (32, 33), (36, 36)}
+
+
+def test_a_kernel_whose_grid_follows_from_no_tile_gets_aligned_rows_of_its_own_shapes() -> None:
+    (build,) = kernel_builds([made_up(grid=1)])
+    assert (least_builds([made_up(grid=1)]), build.id) == ([], NEW.id)
+    assert aligned(build).shape == (64, 64, 1)
 
 
 def test_a_new_variant_gets_ends_of_every_length_modulo_two_sectors() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.sanitizer import find_program, findings
-from warpwatch.runs.faults import reported
+from warpwatch.runs.faults import Fault, reported
 
 BOUNDS = """========= COMPUTE-SANITIZER
 ========= Invalid __global__ write of size 4 bytes
@@ -114,6 +115,27 @@ def test_a_record_of_an_unknown_kind_is_a_finding(root: Path) -> None:
     """Nothing that a tool says is passed over."""
     ((head, _),) = findings("racecheck", "========= Internal Sanitizer Error\n========= \n", root)
     assert head == "internal sanitizer error\tan unknown kernel"
+
+
+def test_a_record_that_ends_with_the_log_is_a_finding(root: Path) -> None:
+    """A tool that dies may leave half a line."""
+    ((head, _),) = findings("racecheck", "========= COMPUTE-SANITIZER\n========= Internal Sanitizer Err", root)
+    assert head == "internal sanitizer err\tan unknown kernel"
+
+
+def test_a_kernel_with_an_endless_name_is_a_fault_that_can_be_sent(root: Path) -> None:
+    log = RACE.format(root=root).replace("race_error", f"race<{'int, ' * 9000}int>")
+    (fault,) = reported("\n".join(findings("racecheck", log, root).values()))
+    assert fault.kernel.startswith("race<int,int,")
+    assert msgspec.convert(msgspec.to_builtins(fault), Fault) == fault
+
+
+@pytest.mark.parametrize("words", ["Internal\tError", "Internal Error " * 900])
+def test_odd_words_of_a_record_are_a_fault_that_can_be_sent(root: Path, words: str) -> None:
+    log = UNINITIALISED.format(root=root).replace("Uninitialized", words)
+    (fault,) = reported("\n".join(findings("initcheck", log, root).values()))
+    assert fault.kind.startswith("internal error")
+    assert msgspec.convert(msgspec.to_builtins(fault), Fault) == fault
 
 
 def test_a_missing_program_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_repositorys_own_fixtures_and_ours_do_not_meet(tmp_path: Path) -> None
         ("cases('tested', were=3)", "check", "unexpected keyword argument 'were'"),
         ("cases('tested', where=lambda case: False)", "check", "stands for nothing here"),
         ("builds('oblong', where=lambda build: False)", "check", "stands for nothing here"),
-        ("builds('tested')", "check", "there is no list 'tested'; there are all, least, oblong"),
+        ("builds('tested')", "check", "there is no list 'tested'; there are all, kernels, least, oblong"),
         ("builds('least')", "tmp_path", "asks for none of the fixtures check, measure, kernel, case and build"),
     ],
 )

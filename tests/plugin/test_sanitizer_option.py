@@ -85,6 +85,19 @@ KERNEL = """extern "C" __global__ void fill(float* x, int n)
 }
 """
 CONFTEST = "from warpwatch.plugin import device\n\ndevice.with_lines = lambda config, opened: opened\n"
+# As pytest-rerunfailures does, which takes the last of a test's runs.
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    for attempt in range(2):
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if any(report.failed for report in reports):
+            print(f"\\nnot green: {item.name}")
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
 TESTS = """import pytest
 
 @pytest.mark.cases("tested")
@@ -213,12 +226,38 @@ def test_a_tool_that_does_not_work_is_one_sentence_and_an_error(
     assert document(repository)["outcome"] == "refused"
 
 
+def test_a_program_that_cannot_be_run_is_one_plain_sentence(repository: Path) -> None:
+    (repository / "bin" / "compute-sanitizer").write_text("#!/no/such/interpreter\n")
+    said = run(repository)
+    assert "exit 4" in said, said
+    assert "ERROR: --sanitizer: compute-sanitizer --tool racecheck does not work here: it cannot be run: " in said
+
+
+def test_what_a_tool_that_does_not_work_says_is_plain(repository: Path) -> None:
+    text = (
+        '#!/bin/sh\nwhile [ "$1" != --log-file ]; do shift; done\nprintf "========= no\\033[31m GPU" > "$2"; exit 1\n'
+    )
+    (repository / "bin" / "compute-sanitizer").write_text(text)
+    said = run(repository)
+    assert "exit 4" in said, said
+    assert "no GPU" in said
+
+
 @pytest.mark.slow
 def test_processes_of_xdist_have_tools_of_their_own(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan(monkeypatch, racecheck=RACE)
     said = run(repository, "-n2", "-k", "not again")
     assert "1 failed, 3 passed" in said, said
     assert "compute-sanitizer (racecheck, initcheck): 4 launches of 4 tests" in said
+
+
+@pytest.mark.slow
+def test_a_test_that_is_run_again_is_watched_again(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan(monkeypatch, racecheck=RACE)
+    (repository / "conftest.py").write_text(CONFTEST + AGAIN)
+    said = run(repository, "-k", "test_one and fill and 9")
+    assert "exit 1" in said, said
+    assert said.count("not green: test_one[fill-k-32-9-float32]") == 2
 
 
 @pytest.mark.slow

@@ -33,13 +33,22 @@ MOST_ELEMENTS = 2**18  # of an array with as many axes as a shape has sizes, whe
 SEARCHED = range(2, 129)  # the sizes among which those with another branch are looked for
 
 
-def least_builds(families: Iterable[Family]) -> list[Build]:
-    """List one build of each variant that has blocks and a result: smallest tile, then narrowest type."""
+def kernel_builds(families: Iterable[Family]) -> list[Build]:
+    """List one build of each kernel that has a result: smallest tile, or block, then narrowest type."""
     of_variants: dict[Variant, list[Build]] = {}
     for build in builds(families):
-        if build.variant.follows_tiles and not build.family.prints and build.configuration.plain:
+        if not (build.variant.has_no_block or build.family.prints) and build.configuration.plain:
             of_variants.setdefault(build.variant, []).append(build)
-    return [min(each, key=lambda build: (prod(tile(build)), itemsize(build.dtype))) for each in of_variants.values()]
+    return [min(each, key=_least) for each in of_variants.values()]
+
+
+def _least(build: Build) -> tuple[int, int]:
+    return prod(tile(build) if build.variant.follows_tiles else build.block), itemsize(build.dtype)
+
+
+def least_builds(families: Iterable[Family]) -> list[Build]:
+    """List those of ``kernel_builds`` whose grid follows from tiles, of which corner cases are made."""
+    return [build for build in kernel_builds(families) if build.variant.follows_tiles]
 
 
 def tile(build: Build) -> tuple[int, int]:
@@ -134,6 +143,7 @@ CORNER_CASES: Mapping[str, Callable[[Iterable[Family]], list[Case]]] = {
     "tall": tall_cases,
 }
 CORNER_BUILDS: Mapping[str, Callable[[Iterable[Family]], list[Build]]] = {
+    "kernels": kernel_builds,
     "least": least_builds,
     "oblong": oblong_builds,
 }
@@ -150,9 +160,15 @@ def several_blocks(build: Build) -> list[Case]:
 
 
 def aligned(build: Build) -> Case:
-    """Make a case of two whole tiles along each axis, whose rows all start at multiples of 16 bytes if they can."""
-    x, y = tile(build)
-    near = _near(build, (_shape(build, 2 * x, 2 * y, inner) for inner in _tests(build)))
+    """Make a case of two whole tiles along each axis, whose rows all start at multiples of 16 bytes if they can.
+
+    Where the grid does not follow from tiles, it is on one of the shapes of the family.
+    """
+    shapes: Iterable[Shape] = _tests(build)
+    if build.variant.follows_tiles:
+        x, y = tile(build)
+        shapes = (_shape(build, 2 * x, 2 * y, inner) for inner in _tests(build))
+    near = _near(build, shapes)
     cases = [case for case in near if not case.problem] or [Case(build, _tests(build)[0])]
     pack = _pack(build)
     return min(cases, key=lambda case: (sum(size % pack > 0 for size in case.shape), bool(case.fallback)))

@@ -45,7 +45,7 @@ OPTIONS = (
 OF_TOOLS = {"memcheck": ("--report-api-errors", "no", "--leak-check", "no")}
 CONTROL = Path(__file__).with_name("sanitized.cu")  # has a kernel for each tool, with a fault that it must find
 
-RECORD = re.compile(r"^========= (?! )(?P<first>.+)\n(?P<rest>(?:=========  .+\n)*)", re.MULTILINE)
+RECORD = re.compile(r"^========= (?! )(?P<first>.+)(?:\n|\Z)(?P<rest>(?:=========  .+\n)*)", re.MULTILINE)
 NO_FINDING = re.compile(r"COMPUTE-SANITIZER|(?:ERROR|RACECHECK|LEAK) SUMMARY")
 # A frame of the stack, innermost first, or one side of a race.
 FRAME = re.compile(
@@ -80,7 +80,7 @@ def find_program() -> str:
 def findings(tool: str, log: str, root: Path) -> dict[tuple[str, tuple[str, ...]], str]:
     """Return what a tool has written to its log: by kind, kernel and places, the report of the first such finding."""
     found: dict[tuple[str, tuple[str, ...]], str] = {}
-    for record in RECORD.finditer(plain_lines(log)):
+    for record in RECORD.finditer(plain_lines(log).expandtabs(1)):
         if not NO_FINDING.match(record["first"]):
             kind, kernel, places = _read(record, root)
             head = f"{NAME} {tool}: {kind} in {kernel}"
@@ -195,7 +195,9 @@ class Sanitizer:
             self._worker.call(launch_control, self.tool)
         except (DeviceError, NoDevice, CompileError) as error:
             said = str(error)
-        log = self._news()
+        except OSError as error:
+            said = f"it cannot be run: {error}"
+        log = plain_lines(self._news())
         self._worker.renew()  # so that the fault leaves nothing behind
         if any(CONTROL.name in place for _, places in findings(self.tool, log, self._root) for place in places):
             return ""

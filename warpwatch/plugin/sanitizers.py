@@ -37,7 +37,7 @@ class Sanitizers:
 
     def __init__(self, config: pytest.Config, project: Project, settings: Settings) -> None:
         """Find the tools. Raises UsageError where they cannot be used."""
-        self._config, self._known = config, set[object]()
+        self._config, self._known = config, dict[object, str]()  # by which test a launch was watched first
         self._tools, self._option = value_of(config, "sanitizer"), spelled(config, "sanitizer")
         self._launches = self._tests = 0
         self._left_out: dict[str, list[str]] = {}  # tests, by the reason
@@ -93,15 +93,14 @@ class Sanitizers:
         if not item.stash[LAUNCHES]:
             return ""
         for each in item.stash[LAUNCHES]:
-            if each.key in self._known or each.case.variant.on_host:
+            if each.case.variant.on_host or self._known.setdefault(each.key, item.nodeid) != item.nodeid:
                 continue
-            self._known.add(each.key)
             if each.case.variant.call:
                 item.user_properties.append((NOT_WATCHED, "a call runs as it is"))
             elif each.case.array_bytes > MOST_BYTES:
                 item.user_properties.append((NOT_WATCHED, f"arrays of more than {MOST_BYTES / 2**20:.0f} MiB"))
             else:
-                launches[each.key] = each
+                launches.setdefault(each.key, each)
         item.user_properties.append((WATCHED, len(launches)))
         if not launches:
             return ""
@@ -128,6 +127,8 @@ class Sanitizers:
 
     def lines(self) -> list[str]:
         """Return what is printed and recorded of the tools."""
+        if not self._sanitizers:  # a run that only asks
+            return []
         tools = ", ".join(self._tools)
         lines = [f"compute-sanitizer ({tools}): {self._launches:,} launches of {self._tests:,} tests"]
         for why, tests in self._left_out.items():

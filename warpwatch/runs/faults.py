@@ -81,7 +81,9 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return a place in the software device's report, a match of PLACE."""
         access = ACCESS.match(match["said"])
         thread, block = (tuple(map(int, access[name].split(", "))) if access else () for name in ("thread", "block"))
-        return cls(file=match["file"], line=int(match["line"]), message=match["said"], thread=thread, block=block)
+        return cls(
+            file=match["file"], line=int(match["line"]), message=match["said"][:LONGEST], thread=thread, block=block
+        )
 
 
 class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,8 +110,9 @@ def reported(text: str) -> list[Fault]:
         places = [Place.of_access(place) for place in PLACE.finditer(match["places"])]
         if places:
             kind = match["what"].partition("(")[0].strip() or match["what"]
+            kind, kernel = kind[:LONGEST], match["kernel"][:LONGEST]
             first, *others = places
-            faults.append(Fault(kind=kind, kernel=match["kernel"], place=first, others=tuple(others), in_source=True))
+            faults.append(Fault(kind=kind, kernel=kernel, place=first, others=tuple(others), in_source=True))
     return [*faults, *compile_errors(text)]
 
 
