@@ -97,7 +97,8 @@ def test_kernels_import_the_catalogue_and_nothing_that_runs_them() -> None:
     allowed = {*sys.stdlib_module_names, "numpy", "kernels", "ml_dtypes"}
     for module, imported in graph().items():
         if module.startswith(("kernels", "warpwatch.catalogue")):
-            assert {name.partition(".")[0] for name in imported} <= allowed | {"warpwatch"}, module
+            called = {"torch"} if module == "kernels.attention.pytorch" else set[str]()  # imported where it is called
+            assert {name.partition(".")[0] for name in imported} <= allowed | called | {"warpwatch"}, module
             ours = {name for name in imported if name.startswith("warpwatch")}
             # The package itself names what declarations need, each from the catalogue.
             rest = {name for name in ours if not name.startswith("warpwatch.catalogue")}

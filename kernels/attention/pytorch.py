@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 
 from warpwatch import DeviceArray, Queue
 
@@ -16,12 +15,14 @@ def _preparing(backend: str, causal: bool) -> Prepare:
     def prepare(
         q: DeviceArray, k: DeviceArray, v: DeviceArray, o: DeviceArray, stream: int, heads: int, n: int, d: int
     ) -> Queue:
-        torch, kinds = import_module("torch"), import_module("torch.nn.attention")
+        import torch  # noqa: PLC0415  # where it is not installed, its calls are skipped
+        from torch.nn import attention  # noqa: PLC0415
+
         inputs = [torch.from_dlpack(array).view(1, heads, n, d) for array in (q, k, v)]
         result, queue_on = torch.from_dlpack(o).view(1, heads, n, d), torch.cuda.ExternalStream(stream)
 
         def queue() -> None:
-            with torch.cuda.stream(queue_on), kinds.sdpa_kernel(getattr(kinds.SDPBackend, backend)):
+            with torch.cuda.stream(queue_on), attention.sdpa_kernel(getattr(attention.SDPBackend, backend)):
                 result.copy_(torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal))
 
         return queue

@@ -221,7 +221,8 @@ class Confirmation:
             return
         if self.device.has_gpu_clock:
             worker = next(iter(differing.values())).kernel.worker
-            open_spares(worker, self.project.families, self.device, cold=again.cold)
+            families = [each.case.family for each in differing.values()]
+            open_spares(worker, families, self.device, cold=again.cold)
         expected, begin = seconds_of(len(differing)), time.monotonic()
         again.say(f"{counted(len(differing))} to measure in pairs with {pairs.commit[:12]}: about {expected:.0f} s")
         again.each(differing, measure, how="beside the baseline's code")

@@ -315,10 +315,11 @@ def open_spares(worker: Worker, families: Sequence[Family], info: DeviceInfo, *,
 def _use_one_queue(families: Iterable[Family]) -> bool:
     """Tell whether all that is measured of these families is launched on one stream: kernels, and calls of libraries.
 
-    Only the first process checks that calls keep to their stream, for which it needs more queues than one.
+    Calls that cannot run here do not count. Only the first process checks that calls keep to their stream, for which it
+    needs more queues than one.
     """
     calls = (variant.call for family in families for variant in family.variants)
-    return all(call is None or call.is_library for call in calls)
+    return all(call is None or call.is_library or call.missing() for call in calls)
 
 
 def open_more_spares(measured: Sequence[Measured], done: int) -> None:
