@@ -48,7 +48,7 @@ class Answer(conversation.Answer):
 
 
 class SameWork(Exception):
-    """Raised where both sides of a call are known to do the same work, so that there is nothing to measure."""
+    """Raised where both sides of a call do the same work, so that there is nothing to measure."""
 
 
 class OtherProcess:

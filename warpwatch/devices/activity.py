@@ -40,7 +40,7 @@ class Activity:
 
     ``name``: a kernel's, empty for others; ``symbol``: as its module has it. ``words``: what ran, with a kernel's grid,
     block and shared memory. ``stream``: its number. ``begin``, ``end``: nanoseconds of a clock that all streams share.
-    ``kernel``: what is recorded of a kernel (LaunchedKernel in warpwatch/runs/identity.py).
+    ``kernel``: what is recorded of a kernel (LaunchedKernel in warpwatch/runs/launched.py).
     """
 
     name: str
