@@ -20,7 +20,7 @@ WIDTHS = (64, 128)  # of a head
 LOW, HIGH = ((16, 1024, 128),), ((16, 8192, 128), (16, 8192, 64))
 BENCHMARKS = {"float16": HIGH, "bfloat16": HIGH[:1]}
 BOTH = {dtype: (*LOW, *shapes) for dtype, shapes in BENCHMARKS.items()}
-CUDNN_LEAST = 64  # rows a head: cuDNN 9.19 takes no single one, and returned NaN for 33
+CUDNN_LEAST = 64  # rows a head: cuDNN takes no single one, and PyTorch 2.11's returned NaN for 33 on an H200
 WARP_ROWS = 32  # of o, of mma.cu
 KEYS = 64  # rows of k and v that a block of tiled.cu and mma.cu has at a time
 AT_ONCE, WEIGHED_AT_ONCE = 1024, 64  # rows of which the reference holds the scores; that a thread weighs
@@ -73,7 +73,7 @@ def _errors(queries: Array, keys: Array, values: Array, last: Array, dtype: str)
     A row is a mean of values, whose magnitudes are at most the largest. A score has the error of a sum of d products,
     and of two products more, and so have its power and the sum of powers. Both sums have a term a key. What was summed
     is scaled to another maximum at most 20 times, each time by a power, a product and an addition. Tensor cores
-    multiply powers that are rounded to the type, in float16 with an absolute error below 2^-14.
+    multiply powers that are rounded to the type; in float16 those below 2^-14 have an absolute error.
     """
     most_key, most_value = (np.maximum.accumulate(np.abs(array), axis=0)[last] for array in (keys, values))
     products, terms = (np.abs(queries) * most_key).sum(axis=1, keepdims=True), last[:, None] + 1
@@ -107,6 +107,7 @@ def shared_bytes(d: int, block: Block) -> int:
 
 
 def variants(causal: bool) -> tuple[ww.Variant, ...]:
+    """Make the variants of a family: calls of PyTorch, then the ladder."""
     kernel = functools.partial(variant, causal=causal)
     flash, cudnn = PREPARE[causal]
     return (

@@ -48,7 +48,7 @@ class Answer(conversation.Answer):
 
 
 class SameWork(Exception):
-    """Raised where both sides of a call do the same work, so that there is nothing to measure."""
+    """Tells that both sides of a call do the same work, so that there is nothing to measure."""
 
 
 class OtherProcess:
