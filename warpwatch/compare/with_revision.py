@@ -236,8 +236,8 @@ class RevisionComparison(Comparison):
         return self.apart.launched.get(case, Launched()) if self.apart else Launched()
 
     def next_step(self, case: str, against: str) -> str:
-        if self.others[case].call:  # which explain does not know
-            return f"git bisect run pytest bench -k {case} --against {self.revision}"
+        if self.others[case].call:
+            return ""  # explain knows kernels alone
         if not self.toolchain:
             return f"python -m warpwatch explain {case} --against {self.revision}"
         family, variant, block, _, dtype = split_id(case)

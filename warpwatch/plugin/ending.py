@@ -268,9 +268,9 @@ class Ending:
             case = next((f"; {again.format(name)}" for name in wrong if name.count("-") == 4), "")
             yield f"mend what is wrong{case}"  # a mistake in a declaration has no case
         elif slower:
-            worst = max(slower, key=lambda name: (slower[name], name))
-            if step := self.next_steps().get(worst):
-                yield step
+            steps = self.next_steps()
+            if known := slower.keys() & steps.keys():  # of a call there is none
+                yield steps[max(known, key=lambda name: (slower[name], name))]
         elif over and (step := self.next_steps().get(min(over))):
             yield step
 
