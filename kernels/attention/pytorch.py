@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from warpwatch import DeviceArray, Queue
 
+LOADED = 16  # bytes that both load at a time, and do not ask whether an array starts at a multiple of them
 Prepare = Callable[[DeviceArray, DeviceArray, DeviceArray, DeviceArray, int, int, int, int], Queue]
 
 
@@ -23,7 +24,8 @@ def _preparing(backend: str, causal: bool) -> Prepare:
 
         def queue() -> None:
             with torch.cuda.stream(queue_on), attention.sdpa_kernel(getattr(attention.SDPBackend, backend)):
-                result.copy_(torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal))
+                aligned = [each if each.data_ptr() % LOADED == 0 else each.clone() for each in inputs]
+                result.copy_(torch.nn.functional.scaled_dot_product_attention(*aligned, is_causal=causal))
 
         return queue
 

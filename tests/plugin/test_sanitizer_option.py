@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.stranger import run_pytest
+from warpwatch.devices.info import DeviceInfo
+from warpwatch.plugin.device import with_lines
 from warpwatch.report.pull_request.gather import findings
 from warpwatch.report.pull_request.result import Kind
 from warpwatch.runs.record import parse_run
@@ -286,3 +290,10 @@ def test_what_has_no_gpu_is_refused(repository: Path, options: tuple[str, ...], 
 def test_a_misspelt_tool_is_answered(repository: Path) -> None:
     done = run_pytest(repository, "--sanitizer=memchek")
     assert "'memchek' is not one of memcheck, racecheck, initcheck, synccheck; did you mean" in done.stderr
+
+
+def test_the_gpu_counts_as_slow_and_kernels_have_lines(device: DeviceInfo, pytestconfig: pytest.Config) -> None:
+    watched = with_lines(pytestconfig, replace(device, has_gpu_clock=True, largest_launch_cost=math.inf))
+    assert isinstance(watched, DeviceInfo)
+    assert watched.largest_launch_cost < 2 * 1024**3  # which the products of random sizes are shrunk by
+    assert "-lineinfo" in watched.target.flags

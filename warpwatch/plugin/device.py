@@ -26,6 +26,7 @@ DEVICE = pytest.StashKey["DeviceInfo | NoDevice | pytest.UsageError"]()
 TOOLCHAIN = pytest.StashKey[Toolchain | None]()  # of --toolchain
 INSTALLED_TARGET = pytest.StashKey[Target]()  # what the other side is compiled for then
 MODEL = pytest.StashKey[str]()  # the GPU's slug, where processes of xdist are told of it before a GPU is opened here
+WATCHED_LAUNCH_COST = 3e8  # about a second under racecheck on an H200, tests by six processes at the same time
 CACHE_NOTES = pytest.StashKey[dict[str, None]]()  # a sentence for each file or folder that the caches refused
 
 
@@ -73,14 +74,14 @@ def with_toolchain(config: pytest.Config, device: DeviceInfo) -> DeviceInfo | py
 def with_lines(
     config: pytest.Config, device: DeviceInfo | NoDevice | pytest.UsageError
 ) -> DeviceInfo | pytest.UsageError:
-    """Return the GPU with its kernels compiled so that compute-sanitizer names lines, or why there is none."""
+    """Return the GPU as compute-sanitizer has it, slow and with lines in its kernels, or why there is none."""
     if isinstance(device, pytest.UsageError):
         return device
     if isinstance(device, NoDevice) or not device.has_gpu_clock:
         lacking = device if isinstance(device, NoDevice) else f"{device.name} looks for faults by itself"
         return pytest.UsageError(f"{spelled(config, 'sanitizer')} needs a GPU: {lacking}")
     target, timing = (replace(each, flags=(*each.flags, "-lineinfo")) for each in (device.target, device.timing_target))
-    return replace(device, target=target, timing_target=timing)
+    return replace(device, target=target, timing_target=timing, largest_launch_cost=WATCHED_LAUNCH_COST)
 
 
 def try_device(worker: Worker, wanted: str, option: str = "--device") -> DeviceInfo | NoDevice | pytest.UsageError:
