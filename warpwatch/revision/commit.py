@@ -143,7 +143,14 @@ def other_kernel_of(tree: Path, case: DeclaredCase) -> OtherKernel:
         OtherStep(
             entry=step.entry,
             launch=Launch(
-                step.grid, step.block, step.shared_bytes, step.cluster, step.cooperative, step.stream, step.after
+                step.grid,
+                step.block,
+                step.shared_bytes,
+                step.cluster,
+                step.cooperative,
+                step.stream,
+                step.after,
+                step.programmatic,
             ),
             arguments=step.arguments,
         )
