@@ -64,6 +64,11 @@ class Launch:
     after: tuple[int, ...] = ()
     programmatic: bool = False
 
+    @property
+    def has_attributes(self) -> bool:
+        """True where it takes more than a grid, a block and shared memory."""
+        return self.cluster != (1, 1, 1) or self.cooperative or self.programmatic
+
 
 def three(sizes: int | Sequence[int]) -> Three:
     """Fill sizes up with ones: 5 -> (5, 1, 1)."""

@@ -172,11 +172,12 @@ class Module:
     ) -> tuple[tuple[Any, ...], Callable[[int], DeviceError]]:
         """Return the arguments of cuLaunchKernelEx, and what makes an error of its status."""
         kernel = self.function(name)
-        how = "programmatically" if launch.programmatic else f"in clusters of {launch.cluster}"
-        how = "cooperatively" if launch.cooperative else how
+        ways = {"cooperatively": launch.cooperative, "programmatically": launch.programmatic}
+        ways[f"in clusters of {launch.cluster}"] = launch.cluster != (1, 1, 1)
+        how = "".join(f" {words}" for words, is_so in ways.items() if is_so)
         _check(
             self._cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes),
-            f"{name} cannot be prepared for a launch {how}",
+            f"{name} cannot be prepared for a launch{how}",
         )
         buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
         places = (BUFFER_POINTER, ctypes.addressof(buffer), BUFFER_SIZE, ctypes.addressof(size), END)
@@ -192,7 +193,7 @@ class Module:
         kept = (buffer, size, attributes)  # what `extra` and `config` point to
 
         def failed(status: int, _: object = kept) -> DeviceError:
-            return DeviceError(f"launching {name} {how} failed with status {status}: {_needs(launch, status)}")
+            return DeviceError(f"launching {name}{how} failed with status {status}{_needs(launch, status)}")
 
         return (ctypes.byref(config), kernel, None, extra), failed
 
@@ -201,15 +202,16 @@ class Module:
 
 
 def _needs(launch: Launch, status: int) -> str:
-    """Say what a launch that failed needs."""
+    """Say what a launch that failed needs, as the end of a sentence."""
     if status == TOO_LARGE:
         blocks = math.prod(launch.grid)
-        return f"its {blocks:,} blocks must all run at the same time, and there is no room for them: launch fewer"
+        return f": its {blocks:,} blocks must all run at the same time, and there is no room for them: launch fewer"
     if launch.cooperative:
-        return "the kernel needs as many threads as its block has, and all blocks at the same time"
+        return ": the kernel needs as many threads as its block has, and all blocks at the same time"
     if launch.programmatic:
-        return "a programmatic launch needs compute capability 9.0"
-    return "clusters need compute capability 9.0, at most 8 blocks, and a grid that they divide"
+        return ": a programmatic launch needs compute capability 9.0"
+    clusters = ": clusters need compute capability 9.0, at most 8 blocks, and a grid that they divide"
+    return clusters * (launch.cluster != (1, 1, 1))
 
 
 def resident_blocks(image: Path, name: str, launch: Launch) -> int | None:
