@@ -173,6 +173,8 @@ vote.sync.any.pred                           pred = pred b32  __any_sync(b, a) !
 vote.sync.all.pred                           pred = pred b32  __all_sync(b, a) != 0
 shfl.sync.{up|down|bfly|idx}.b32             b32 = b32 u32 u32 u32    shfl_\1(a, b, c, e) ;; shfl_\1_is_inside(b, c)
 nanosleep.u32                                = u32            __nanosleep(a)
+griddepcontrol.wait                          =                wait_for_grid()
+griddepcontrol.launch_dependents             =                ((void)0)
 trap                                         =                stop("trap")
 brkpt                                        =                stop("brkpt")
 pmevent                                      = u32            ((void)0)

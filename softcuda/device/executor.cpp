@@ -211,6 +211,7 @@ bool prepare(const Launch& launch)
     executor.is_checked = launch.function->module->image->checked;
     findings_begin_launch();
     footprint_begin_launch();
+    order_begins_launch();
     running.launch = &launch;
     forget_noted_results();
     turns.begin_launch(launch.block);

@@ -116,6 +116,7 @@ struct Launch {
     size_t dynamic_shared;
     std::vector<char> arguments;
     bool cooperative = false; // all blocks are alive at once
+    bool programmatic = false; // it may begin before the launch before it has ended
 };
 // So many threads, because each has two pieces of the address space, of which a process may have 65,530.
 constexpr uint64_t max_alive = 16384;

@@ -107,12 +107,14 @@ struct Config {
     unsigned attribute_count;
 };
 
-// Apply an attribute that changes what is computed: 2 is a cooperative launch, 4 the size of a cluster. The others are about
-// speed, or permit an overlap with earlier work of the stream, which need not happen.
+// Apply an attribute that changes what is computed: 2 is a cooperative launch, 4 the size of a cluster, 6 an overlap with the
+// launch before in the stream, which is checked and does not happen. The others are about speed.
 int take(const Attribute& attribute, Launch& launch)
 {
     if (attribute.name == 2)
         launch.cooperative = attribute.values[0];
+    if (attribute.name == 6)
+        launch.programmatic = attribute.values[0];
     if (attribute.name == 4 && uint64_t(attribute.values[0]) * attribute.values[1] * attribute.values[2] > 1)
         return not_here("a launch in clusters of several blocks");
     return success;

@@ -77,7 +77,8 @@ Operation next_operation(StreamState& stream)
     join(stream.clock, clocks.host);
     join_default(stream);
     const auto context = static_cast<ContextState*>(const_cast<void*>(stream.context));
-    Operation operation {context, stream.name, ++tickets, stream.slot, ++clocks.ticks[stream.slot], stream.clock};
+    Operation operation {context, stream.name, ++tickets, stream.slot, ++clocks.ticks[stream.slot], stream.clock,
+        tick_at(clocks.host, stream.slot)};
     for (StreamClock* clock : {&stream.clock, &clocks.queued[stream.context]})
         set(*clock, stream.slot, operation.tick);
     if (!stream.non_blocking)

@@ -165,6 +165,15 @@ void add_to_footprint()
 
 Footprint& footprint_of_launch() { return footprints.now; }
 
+Footprint footprint_so_far()
+{
+    const Footprints kept = footprints;
+    add_to_footprint();
+    Footprint touched = std::move(footprints.now);
+    footprints = kept;
+    return touched;
+}
+
 void touched_elsewhere(const Region& region, bool of_host, const Access& access)
 {
     footprints.now.of_host |= of_host;

@@ -2,7 +2,8 @@
 // synchronisation orders them. What an operation has touched is known of copies, fills and launches with checks; of a
 // launch without it is not, and so nobody is accused of it.
 //
-// Also page-locked memory that the host changes while an asynchronous copy may still read it.
+// Also page-locked memory that the host changes while an asynchronous copy may still read it, and kernels of one stream of
+// which the later may begin early (programmatic dependent launch): it touches what the one before touches before it waits.
 #include "stream_races.h"
 
 #include <algorithm>
@@ -17,6 +18,13 @@ thread_local const Operation* present_operation = nullptr;
 namespace {
 
 constexpr size_t most_spans = size_t(1) << 20, most_races = 8, block_bytes = 4096;
+
+// Of the present launch, where it may begin early: what it has touched before any thread waited.
+struct Early {
+    bool waits = false;
+    Footprint touched;
+};
+Early& early = *new Early;
 
 // What an operation is, in words, for as long as something is remembered that it has touched.
 struct Doing {
@@ -35,6 +43,7 @@ using Spans = std::map<uintptr_t, Span>; // by where they end: none overlap
 
 struct OfStream {
     Spans written, read;
+    DoingPointer last; // launch with checks
 };
 
 struct Races {
@@ -93,12 +102,14 @@ struct Race {
     Span later;
 };
 
-void find(Spans& spans, const Touch& touch, const DoingPointer& by, std::vector<Race>& found)
+// `beside`: of its own stream, what may not have ended yet.
+void find(Spans& spans, const Touch& touch, const DoingPointer& by, std::vector<Race>& found, const DoingPointer& beside = {})
 {
     for (auto at = first_behind(spans, touch.first); at != spans.end() && at->second.touch.first < touch.last; ++at) {
         const Span& span = at->second;
         const auto is_known = [&](const Race& race) { return race.earlier.by == span.by; };
-        const bool is_ordered = span.by->operation.slot == by->operation.slot || is_before(span.by->operation, by->operation.before);
+        const bool is_ordered = beside ? span.by != beside
+            : span.by->operation.slot == by->operation.slot || is_before(span.by->operation, by->operation.before);
         if (is_ordered || (touch.strong && span.touch.strong))
             continue;
         if (found.size() < most_races && std::none_of(found.begin(), found.end(), is_known))
@@ -120,6 +131,28 @@ std::vector<Race> judged(const std::vector<const std::vector<Touch>*>& lists, co
     for (const auto* touches : lists) // first what was read: what was also written takes its place
         for (const Touch& touch : *touches)
             remember(touch, by);
+    return found;
+}
+
+// Of the launch before in the stream, where the present one may begin before that has ended.
+std::vector<Race> judged_early(const Launch& launch, const DoingPointer& by)
+{
+    std::vector<Race> found;
+    std::lock_guard<std::mutex> lock(races.mutex);
+    const size_t slot = by->operation.slot;
+    if (!launch.programmatic || slot >= races.streams.size())
+        return found;
+    OfStream& stream = races.streams[slot];
+    const uint64_t before = by->operation.tick - 1;
+    if (!stream.last || stream.last->operation.tick != before || before <= by->operation.waited)
+        return found;
+    const Footprint& touched = early.waits ? early.touched : footprint_of_launch();
+    for (const auto* touches : {&touched.read, &touched.written})
+        for (const Touch& touch : *touches) {
+            find(stream.written, touch, by, found, stream.last);
+            if (writes(touch.deed))
+                find(stream.read, touch, by, found, stream.last);
+        }
     return found;
 }
 
@@ -199,6 +232,20 @@ std::string text_of(const Race& race)
         + ", with no event or synchronisation between" + (is_default_missed ? ": a non-blocking stream does not wait for the default one" : "")
         + "\n    record an event in " + one + " after " + a->name + " and let "
         + two + " wait for it (cuStreamWaitEvent) before " + b->name + ", use one stream for both, or synchronise between them";
+}
+
+std::string text_of_early(const Race& race)
+{
+    const Span &first = race.earlier, &second = race.later;
+    const uintptr_t from = std::max(first.touch.first, second.touch.first);
+    const uintptr_t to = std::min(first.touch.last, second.touch.last);
+    std::string also_first, also_second;
+    const std::string place_first = place_of(first, also_first), place_second = place_of(second, also_second);
+    return "race between launches in " + second.by->name + "\n  " + place_second + second.by->name + " " + verb(second.touch.deed) + " "
+        + bytes_text(from, to, second, first) + (early.waits ? ", before it waits" : ", and never waits") + " for the launch before it"
+        + also_second + "\n  " + place_first + first.by->name + " " + verb(first.touch.deed)
+        + " them, and need not have ended, because the launch after it is programmatic" + also_first
+        + "\n    call cudaGridDependencySynchronize() (griddepcontrol.wait) before what the launch before touches";
 }
 
 DoingPointer present(const std::string& name, const Launch* launch)
@@ -334,10 +381,19 @@ void judge_launch(const Launch& launch)
         take_sources(false);
         host_waited_for(*present_operation);
     }
-    if (is_judged())
-        for (const Race& race : judged({&footprint.read, &footprint.written}, present(launch.function->name, &launch)))
-            tell(launch_failed, text_of(race));
+    if (!is_judged())
+        return;
+    const DoingPointer by = present(launch.function->name, &launch);
+    for (const Race& race : judged_early(launch, by))
+        tell(launch_failed, text_of_early(race));
+    for (const Race& race : judged({&footprint.read, &footprint.written}, by))
+        tell(launch_failed, text_of(race));
+    std::lock_guard<std::mutex> lock(races.mutex);
+    if (by->operation.slot < races.streams.size())
+        races.streams[by->operation.slot].last = by;
 }
+
+void order_begins_launch() { early = {}; }
 
 void forget_touches(uintptr_t first, size_t size)
 {
@@ -407,3 +463,11 @@ void host_is_written(uintptr_t address, size_t size)
 }
 
 } // namespace softcuda
+
+using namespace softcuda;
+
+extern "C" EXPORT void softcuda_waits_for_grid()
+{
+    if (running.launch->programmatic && !early.waits)
+        early = {true, footprint_so_far()};
+}

@@ -31,6 +31,7 @@ struct Operation {
     size_t slot = 0;
     uint64_t tick = 0; // as which operation of its stream
     StreamClock before;      // of the other streams' operations
+    uint64_t waited = 0; // so many of its stream's the host had waited for when it was queued
 };
 inline bool is_before(const Operation& operation, const StreamClock& clock) { return operation.tick <= tick_at(clock, operation.slot); }
 extern thread_local const Operation* present_operation; // that this thread does; null where it does none
@@ -58,10 +59,12 @@ struct Footprint {
 void footprint_begin_launch();
 void add_to_footprint(); // what has been touched since the checker began the launch
 Footprint& footprint_of_launch();
+Footprint footprint_so_far(); // while it runs
 
 // stream_races.cpp
 void check_streams_from_now_on(); // an image with checks has been loaded
 bool streams_are_checked();
+void order_begins_launch();
 void judge_launch(const Launch& launch); // at its end; tells what is found
 // Of the present operation, `what` names it: "the copy to the host".
 void judge(const char* what, const std::vector<Touch>& touches);

@@ -23,6 +23,11 @@ def step(entry: str = "first", grid: Any = 1, **fields: Any) -> dict[str, Any]:
     return {"launches": (ww.Step(entry, grid=grid, **fields),)}
 
 
+def steps(**fields: Any) -> dict[str, Any]:
+    """Return two steps, of which the second is programmatic."""
+    return {"launches": (*step()["launches"], ww.Step("second", grid=1, programmatic=True, **fields))}
+
+
 VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"name": "tiled-2"}, "variant tiled-2: name is 'tiled-2': a name has lower-case letters"),
     ({"name": "Tiled"}, "variant Tiled: name is 'Tiled'"),
@@ -74,6 +79,12 @@ VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     (step(block=(8, 8, 8, 8)), "launches of first: block of matmul-tiled-8x8-17x33x65-float64 is (8, 8, 8, 8)"),
     (step(after="second"), "launches has first after 'second'; the steps before it are none"),
     (step(stream=2), "launches has a step of first on the stream 2: give it a name"),
+    (step(programmatic=True), "launches has the programmatic step first first: give programmatic=True to a step that"),
+    (steps(stream="b"), "launches has the programmatic step second beside streams, between which events are waited"),
+    (
+        steps(),
+        "launches has the programmatic step second, which GPUs before compute capability 9.0 cannot: give needs=",
+    ),
     (step() | {"cooperative": True}, "launches are steps, and cooperative=True is the variant's: give it to each ww.S"),
     ({"grid": "m/4"}, "grid cannot be used: m/4 is 4.25 (m = 17): a whole number is due: write ceil(m/4)"),
     ({"grid": ("m", "A")}, "grid cannot be used: A is not known; there are "),

@@ -18,7 +18,7 @@ from tests.cli.command import arguments, git
 from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import bisect as command
 from warpwatch.cli.bisect import Bisection, CaseHistory, Range, Unusable, _print_result, build_all, list_commits, search
-from warpwatch.cli.options import kernel_case
+from warpwatch.cli.options import gpu_case
 from warpwatch.devices.compile.compiler import Target
 from warpwatch.revision.declared import BadRevision
 from warpwatch.verdict.rule import Decision, Verdict
@@ -226,8 +226,8 @@ def test_what_is_not_slower_is_said(history: History, capsys: pytest.CaptureFixt
     assert "so there is no slowdown in this range to look for\n" in capsys.readouterr().out
     unsure = Bisection(ends=Decision(verdict=Verdict.UNSURE, reason="4 of 5 processes"), first=0, last=1)
     commits = list_commits(f"{good}..HEAD", history.folder, first_parent=True)
-    (walked,) = build_all(history.project, [kernel_case(history.project, CASE, "bisect")], commits, Target("sm_90"))
-    _print_result(walked.stretches, unsure, Target("sm_90"))
+    (walked,) = build_all(history.project, [gpu_case(history.project, CASE, "bisect")], commits, Target("sm_90"))
+    _print_result(walked, unsure, Target("sm_90"))
     assert "so it cannot be told whether there is a slowdown" in capsys.readouterr().out
     history.commit("Words")
     assert ask(history, "HEAD~1..HEAD") == 1

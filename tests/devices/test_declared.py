@@ -147,7 +147,7 @@ def said_of(case_id: str, image: Path, changes: Mapping[str, Any]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("name", ["together-64", "streams-steps"])
+@pytest.mark.parametrize("name", ["together-64", "streams-steps", "early-steps"])
 def test_blocks_and_streams_wait_for_each_other(software: Worker, name: str) -> None:
     case = find_case(FAMILIES, f"mean-{name}-300-float32")
     is_right(case, Kernel(software, case.build, compile_build(case.build, software.call(describe_device).target)))
@@ -171,16 +171,32 @@ def test_a_step_that_waits_for_no_other_stream_is_a_race(alone: Worker) -> None:
     assert "race between streams" in said
 
 
+def test_a_step_that_begins_early_and_does_not_wait_is_a_race(alone: Worker) -> None:
+    case = find_case(FAMILIES, "mean-early-steps-300-float32")
+    image = compile_build(case.build, alone.call(describe_device).target)
+    first, last = case.variant.launches
+    assert alone.call(said_of, case.id, image.path, {}) == ""
+    late = replace(last, entry="mean_too_early", programmatic=False)
+    assert alone.call(said_of, case.id, image.path, {"launches": (first, late)}) == ""
+    said = alone.call(said_of, case.id, image.path, {"launches": (first, replace(late, programmatic=True))})
+    assert "race between launches in mean_too_early" in said
+    assert "and never waits for the launch before it" in said
+
+
 def test_how_steps_are_launched_is_a_part_of_the_work() -> None:
-    together, streams = (find_case(FAMILIES, f"mean-{name}-300-float32") for name in ("together-64", "streams-steps"))
+    names = ("together-64", "streams-steps", "early-steps")
+    together, streams, early = (find_case(FAMILIES, f"mean-{name}-300-float32") for name in names)
     *halves, last = streams.variant.launches
+    first, second = early.variant.launches
     for case, changes, words in (
         (together, {"cooperative": False}, "cooperative True -> none"),
         (streams, {"launches": (*halves, replace(last, after=()))}, "launch 3: after (0, 1) -> none"),
         (streams, {"launches": (*halves, replace(last, stream=""))}, "launch 3: stream 2 -> none"),
+        (early, {"launches": (first, replace(second, programmatic=False))}, "launch 2: programmatic True -> none"),
     ):
         other = own_identity(changed(case, **changes))
         assert words in difference(own_identity(case), other).words
+    assert [step.launch.programmatic for step in other_kernel_of(ROOT, described(early)).steps] == [False, True]
     steps = [(step.launch.after, step.launch.stream) for step in other_kernel_of(ROOT, described(streams)).steps]
     assert steps == [((), ""), ((), "1"), ((0, 1), "2")]
     renamed = changed(streams, launches=(*halves, replace(last, stream="other")))

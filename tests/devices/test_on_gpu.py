@@ -80,6 +80,19 @@ def test_blocks_of_a_cluster_read_each_others_shared_memory(worker: Worker, devi
     assert 0 < measure(worker, device, case) < 1e-3
 
 
+def test_a_launch_that_begins_early_overlaps_with_the_one_before(worker: Worker, device: DeviceInfo) -> None:
+    if device.capability < Capability(9, 0):
+        pytest.skip(f"needs a GPU of compute capability 9.0 or newer, since {device.name} begins no launch early")
+    names = ("after", "early")
+    for blocks in (1, 60):
+        for case in (find_case(FAMILIES, f"follow-{name}-128-{blocks}-float32") for name in names):
+            outcome = run(worker, device, case)
+            assert outcome.damage == ()
+            assert is_right(case, outcome)
+    after, early = (measure(worker, device, find_case(FAMILIES, f"follow-{name}-128-60-float32")) for name in names)
+    assert early < 0.8 * after
+
+
 def test_a_call_that_keeps_to_its_stream_is_right_and_nothing_is_said(worker: Worker, device: DeviceInfo) -> None:
     case = find_case(FAMILIES, "duplicate-copy-vendor-100000-float32")
     for _ in range(3):

@@ -49,6 +49,34 @@ REVERSE = ww.Family(
 )
 
 
+FOLLOW = ww.Family(
+    "follow",
+    sizes=("blocks",),
+    arrays=lambda blocks: {
+        "x": ww.In(BLOCK * blocks, "float32"),
+        "between": ww.Scratch(BLOCK * blocks, "float32"),
+        "y": ww.Out(BLOCK * blocks, "float32"),
+    },
+    reference=lambda x: x + 2,
+    tolerance=ww.relative(1e-6, absolute=1e-6),
+    tests=((1,), (60,)),
+    benchmarks=((60,),),
+    variants=tuple(
+        ww.kernel(
+            name,
+            source="follow.cu",
+            needs="sm_90",
+            configurations=((BLOCK,),),
+            launches=(
+                ww.Step("follow_first", grid="blocks", arguments="x between"),
+                ww.Step("follow_second", grid="blocks", arguments="x between y", programmatic=name == "early"),
+            ),
+        )
+        for name in ("after", "early")
+    ),
+)
+
+
 @functools.cache
 def driver() -> Any:
     """Return the CUDA driver."""
@@ -122,4 +150,4 @@ COPY = ww.Family(
     ),
 )
 
-FAMILIES = (REVERSE, COPY)
+FAMILIES = (REVERSE, FOLLOW, COPY)

@@ -183,6 +183,16 @@ MEAN = ww.Family(
                 ww.Step("mean_of", grid=parts, block=BLOCK, arguments="y x parts n", stream="third", after="mean_half"),
             ),
         ),
+        ww.kernel(
+            "early",
+            "the second launch may begin before the first has ended",
+            source="early.cu",
+            needs="sm_90",
+            launches=(
+                ww.Step("mean_sum", grid=1, block=BLOCK, arguments="parts x n"),
+                ww.Step("mean_early", grid=parts, block=BLOCK, arguments="y x parts n", programmatic=True),
+            ),
+        ),
     ),
 )
 

@@ -190,7 +190,7 @@ def test_a_slower_call_is_explained_by_what_it_launches(new: dict[str, Any], sai
     run: Any = SimpleNamespace(config=None, comparison=comparison, device=INFO, project=PROJECT)
     Ending(run).explain(lambda done, total: None)
     assert comparison.decisions[name].explanation == said
-    assert comparison.next_step(name, "--against") == "", "explain knows kernels alone"
+    assert comparison.next_step(name, "--against") == f"python -m warpwatch explain {name} --against HEAD"
     changes = comparison.old_launches(name).changes(Launched.of(facts))
     assert comparison._other_launches() == [f"changed in what is launched: {changes} ({name})"] * bool(changes)
     if "registers" in new:

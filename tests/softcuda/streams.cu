@@ -40,6 +40,36 @@ extern "C" __global__ void fill_bytes(char* to, int first, int count)
         to[first + i] = 1;
 }
 
+// Of programmatic dependent launches.
+
+extern "C" __global__ void produce_early(int* to)
+{
+    to[threadIdx.x] = threadIdx.x;
+    cudaTriggerProgrammaticLaunchCompletion();
+}
+
+extern "C" __global__ void consume_after_wait(int* to, const int* from)
+{
+    cudaGridDependencySynchronize();
+    to[threadIdx.x] = from[threadIdx.x];
+}
+
+extern "C" __global__ void consume_before_wait(int* to, const int* from)
+{
+    const int value = from[threadIdx.x];
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    to[threadIdx.x] = value;
+}
+
+extern "C" __global__ void consume_where_one_waits(int* to, const int* from)
+{
+    if (threadIdx.x == 77)
+        asm volatile("griddepcontrol.wait;" ::: "memory");
+    __syncthreads();
+    to[threadIdx.x] = from[threadIdx.x];
+    asm volatile("griddepcontrol.launch_dependents;");
+}
+
 // With a grid for a large array, of which the checker remembers less from 16 MiB on.
 extern "C" __global__ void fill_large(int* to)
 {

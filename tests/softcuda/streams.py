@@ -25,6 +25,8 @@ if __name__ == "__main__":
 from pycuda import driver
 from pycuda.compiler import compile as compile_source
 
+from warpwatch.devices.driver_calls import PROGRAMMATIC, _Attribute, _Config
+
 PER_THREAD = 2  # CU_STREAM_PER_THREAD
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
 HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -124,6 +126,19 @@ class Device:
 
     def copy(self, stream: Any, to: Any, source: Any) -> None:
         self.run("consume", stream, to, source)
+
+    def early(self, name: str, stream: Any, *arguments: Any) -> None:
+        """Let a kernel begin before the one before it in its stream has ended."""
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("cuModuleLoadData", ctypes.byref(module), self._image)
+        self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        values = (ctypes.c_uint64 * len(arguments))(*map(int, arguments))
+        size = ctypes.sizeof(ctypes.c_uint64)
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(values) + i * size for i in range(len(values))))
+        attribute = _Attribute(PROGRAMMATIC, b"", (ctypes.c_uint * 16)(1))
+        three = ctypes.c_uint * 3
+        config = _Config(three(1, 1, 1), three(self.COUNT, 1, 1), 0, stream.handle, ctypes.pointer(attribute), 1)
+        self._call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
 
     def write_per_thread(self, to: Any) -> None:
         """Write in the default stream of this thread."""

@@ -66,6 +66,15 @@ WRONG = {
     "buffer[7] = 5; event(a).synchronize()",
     "a kernel writes a buffer that another stream copies": "buffer = pinned(mapped=True)\n"
     "write(a, address_of(buffer)); upload(q, buffer, b); a.synchronize()",
+    # Of one stream, whose later kernel may begin before the one before has ended.
+    "a kernel that begins early does not wait": "run('produce_early', a, p); early('consume', a, q, p)",
+    "a kernel that begins early reads before it waits": "run('produce_early', a, p); "
+    "early('consume_before_wait', a, q, p)",
+    "a kernel that begins early writes what is read": "early('consume_where_one_waits', a, q, p); "
+    "early('produce', a, p, 0)",
+    "no kernel says that the next one may begin early": "write(a, p); early('consume', a, q, p)",
+    "the second of two that begin early does not wait": "run('produce_early', a, r); "
+    "early('consume_where_one_waits', a, q, r); early('consume', a, p, q)",
 }
 RIGHT = {
     # Kernels of two streams.
@@ -137,6 +146,15 @@ RIGHT = {
     "buffer[:] = 5; filled.append(1); a.synchronize()",
     "a kernel writes the buffer itself": "buffer = pinned(mapped=True); upload(p, buffer, a)\n"
     "write(a, address_of(buffer)); upload(q, buffer, a); a.synchronize()",
+    # Of one stream, whose later kernel may begin before the one before has ended.
+    "a kernel that begins early waits": "run('produce_early', a, p); early('consume_after_wait', a, q, p)",
+    "one thread waits, and the others for it": "run('produce_early', a, p); early('consume_where_one_waits', a, q, p)",
+    "a kernel that begins early needs nothing": "run('produce_early', a, p); early('produce', a, q, 0)",
+    "three kernels of which the last two wait": "write(a, p); early('consume_after_wait', a, q, p)\n"
+    "early('consume_after_wait', a, r, q)",
+    "the next kernel is a usual one": "run('produce_early', a, p); copy(a, q, p)",
+    "the host waits for the first of two": "run('produce_early', a, p); a.synchronize(); early('consume', a, q, p)",
+    "a copy lies between": "run('produce_early', a, p); copy_memory(r, p, a); early('consume', a, q, p)",
 }
 # Wrong, and not seen.
 NOT_SEEN = {
@@ -147,10 +165,12 @@ NOT_SEEN = {
     "a non-blocking stream behind a plain copy of ordinary memory": "upload(p, ones()); copy(b, q, p)",
 }
 # What is not told as a race of two operations of streams.
+EARLY = {name for name in WRONG if "early" in name}
 OTHERS = {
     "memory copied after another stream frees it": "use after free",
     "a buffer changed under a copy": "page-locked memory changed under a copy",
     "a buffer changed after waiting for another stream": "page-locked memory changed under a copy",
+    **dict.fromkeys(EARLY, "race between launches"),
 }
 KERNELS = """race between streams in consume
   kernel.cu:12: consume reads bytes 0 to 1023 of from (argument 2), 1,024 bytes, in stream 2
@@ -158,6 +178,13 @@ KERNELS = """race between streams in consume
     record an event in stream 1 after produce and let stream 2 wait for it (cuStreamWaitEvent) before consume, \
 use one stream for both, or synchronise between them"""
 SAID = {
+    "a kernel that begins early does not wait": """race between launches in consume
+  kernel.cu:12: consume reads bytes 0 to 1023 of from (argument 2), 1,024 bytes, \
+and never waits for the launch before it
+  kernel.cu:47: produce_early writes them, and need not have ended, because the launch after it is programmatic
+    call cudaGridDependencySynchronize() (griddepcontrol.wait) before what the launch before touches""",
+    "a kernel that begins early reads before it waits": ", before it waits for the launch before it\n",
+    "a kernel that begins early writes what is read": "\n  kernel.cu:7: produce writes bytes 0 to 1023 of",
     "halves that share an element": "writes bytes 1020 to 1023 of to (argument 1)",
     "one byte of a word": "writes byte 101 of to (argument 1)",
     "a fill of another stream": "\n  the fill writes bytes 0 to 1023 of from (argument 2)",

@@ -268,7 +268,10 @@ class Case:
     def steps(self) -> tuple[CaseStep, ...]:
         """The launches of the case, in order; those of a call and of the host are one, of one thread."""
         if steps := self.variant.launches:
-            launches = [replace(self._declared(step), stream=step.stream, after=_after(steps, step)) for step in steps]
+            launches = [
+                replace(self._declared(s), stream=s.stream, after=_after(steps, s), programmatic=s.programmatic)
+                for s in steps
+            ]
             return tuple(CaseStep(s.entry, each, s.arguments) for s, each in zip(steps, launches, strict=True))
         name = self.value(self.variant.entry or self.build.entry)
         launch = replace(self._launch(), cooperative=self.variant.cooperative)

@@ -52,6 +52,7 @@ class Launch:
 
     ``cooperative``: all blocks run at the same time, so that they may wait for each other. ``stream``: name of the one
     that it is queued on, empty for the case's own. ``after``: the launches of a sequence, by number, that it waits for.
+    ``programmatic``: it may begin before the launch before it has ended.
     """
 
     grid: Three
@@ -61,6 +62,12 @@ class Launch:
     cooperative: bool = False
     stream: str = ""
     after: tuple[int, ...] = ()
+    programmatic: bool = False
+
+    @property
+    def has_attributes(self) -> bool:
+        """True where it takes more than a grid, a block and shared memory."""
+        return self.cluster != (1, 1, 1) or self.cooperative or self.programmatic
 
 
 def three(sizes: int | Sequence[int]) -> Three:
@@ -92,7 +99,9 @@ class Step:
 
     Its fields are those of a kernel (warpwatch/catalogue/variants.py). ``block``: () for the configuration's.
     ``stream``: a name of its own for each stream beside the case's, which is empty; steps of one stream run in order.
-    ``after``: entries of earlier steps, on whatever stream, that must have ended.
+    ``after``: entries of earlier steps, on whatever stream, that must have ended. ``programmatic``: programmatic
+    dependent launch: the kernel may begin before that of the step before it has ended, and waits for it by
+    cudaGridDependencySynchronize().
     """
 
     entry: str
@@ -105,6 +114,7 @@ class Step:
     cooperative: bool = False
     stream: str = ""
     after: str | tuple[str, ...] = ()
+    programmatic: bool = False
 
     @property
     def awaited(self) -> tuple[str, ...]:

@@ -584,6 +584,9 @@ def _launches(family: Family, variant: Variant) -> Checks:
                 name in entries,
                 f"has {step.entry} after {name!r}; the steps before it are {', '.join(entries) or 'none'}",
             )
+    for i, step in enumerate(variant.launches):
+        if step.programmatic:
+            yield from _programmatic(variant, step.entry, is_first=i == 0)
     for step, case in product(variant.launches, _cases(family, variant) if variant.launches else ()):
         yield (
             isinstance(step.entry, str) and step.entry.strip(),
@@ -596,6 +599,17 @@ def _launches(family: Family, variant: Variant) -> Checks:
             step.block or case.build.block,
             f"of {step.entry} has no block, and neither do the variant's configurations: give block=",
         )
+
+
+HOPPER = Capability(9, 0)
+
+
+def _programmatic(variant: Variant, entry: str, *, is_first: bool) -> Checks:
+    what = f"has the programmatic step {entry}"
+    yield not is_first, f"{what} first: give programmatic=True to a step that follows another one"
+    one_stream = not any(step.stream for step in variant.launches)
+    yield one_stream, f"{what} beside streams, between which events are waited for: give it one stream"
+    yield variant.capability >= HOPPER, f'{what}, which GPUs before compute capability 9.0 cannot: give needs="sm_90"'
 
 
 def _arguments(family: Family, variant: Variant) -> Checks:

@@ -16,10 +16,12 @@ from pathlib import Path
 
 from msgspec import structs
 
+from warpwatch.catalogue.calls import Call
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.json_file import JsonFile, add_json
-from warpwatch.cli.options import add_arch, add_device, case_ids, completed, few, kernel_case, progress
+from warpwatch.cli.options import add_arch, add_device, case_ids, completed, few, gpu_case, progress
+from warpwatch.compare.apart import OtherProcess, SameWork
 from warpwatch.compare.code_difference import first_line
 from warpwatch.compare.comparison import load_in_background
 from warpwatch.compare.history import Cause, find_steps, load
@@ -32,7 +34,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.opening import NoDevice, Settings
 from warpwatch.devices.worker import Worker, describe_device
-from warpwatch.explain.explanation import code_of, explain
+from warpwatch.explain.explanation import Explanation, code_of, explain, explain_call
 from warpwatch.report.document import BisectionEntry, CommitEntry, SlowerRange, Step, cause_of, comparison_of
 from warpwatch.report.tables import line
 from warpwatch.revision.commit import (
@@ -47,6 +49,7 @@ from warpwatch.revision.commit import (
 )
 from warpwatch.revision.declared import BadRevision, own_identity
 from warpwatch.runs.identity import difference, incomparable
+from warpwatch.runs.launched import Launched
 from warpwatch.timing.measurement import Again, Measured
 from warpwatch.timing.sampling import get_ready
 from warpwatch.timing.side_by_side import OtherSideFailed
@@ -91,7 +94,7 @@ def run(
     *names, span = [*names, _range_of_history(project, names[0])] if from_history else names
     if not names or ".." not in span:
         raise BadRevision("give one case or several, then GOOD..BAD; `warpwatch list` shows the cases")
-    cases = [kernel_case(project, name, "bisect") for name in dict.fromkeys(names)]
+    cases = [gpu_case(project, name, "bisect") for name in dict.fromkeys(names)]
     commits = list_commits(span, project.root, first_parent=not all_commits)
     if not same_files("HEAD", "HEAD", project.root):
         print("the working tree has changes that are not committed: they take no part")
@@ -193,11 +196,24 @@ def _log(text: str, root: Path, *words: str) -> Iterator[Commit]:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseHistory:
-    """Stretches of a case's commits, and by commit id why a commit is in none."""
+    """Stretches of a case's commits, and by commit id why a commit is in none.
+
+    ``launched``: what a call launches, by stretch, as far as that was measured.
+    """
 
     case: Case
     stretches: Sequence[Stretch]
     why: Mapping[str, str]
+    launched: dict[int, Launched] = field(default_factory=dict)
+
+    def explain(self, step: Range, target: Target) -> Explanation:
+        """Say why the later of two stretches is slower."""
+        old, new = (self.stretches[code].built for code in step)
+        if not self.case.variant.call:
+            return explain(code_of(old), code_of(new), target.arch, Verdict.SLOWER)
+        before, after = (self.launched.get(code, Launched()) for code in step)
+        besides = difference(old.identity, new.identity).besides("code")
+        return explain_call(before, after, besides, target.arch, Verdict.SLOWER)
 
 
 def build_all(project: Project, cases: Sequence[Case], commits: Sequence[Commit], target: Target) -> list[CaseHistory]:
@@ -213,7 +229,8 @@ def build_all(project: Project, cases: Sequence[Case], commits: Sequence[Commit]
     built = {commit: job.result() for commit, job in on_all_cores(calls, progress("building commits")).items()}
     histories = []
     for case in cases:
-        groups, why = stretches(commits, {commit: _of_case(case, results) for commit, results in built.items()})
+        own = {commit: _of_case(case, results) for commit, results in built.items()}
+        groups, why = stretches(commits, own, call=case.variant.call)
         histories.append(CaseHistory(case=case, stretches=groups, why=why))
     return histories
 
@@ -223,14 +240,19 @@ def _of_case(case: Case, built: Mapping[str, CommitCase] | str) -> CommitCase | 
     if isinstance(built, str):
         return built
     if of_commit := built.get(case.id):
+        if bool(of_commit.other.call) != bool(case.variant.call):
+            return f"it is a {'call' if of_commit.other.call else 'kernel'} there"
         return incomparable(of_commit.other.identity, own_identity(case)) or of_commit
     return "it does not have this case"
 
 
-def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) -> tuple[list[Stretch], dict[str, str]]:
+def stretches(
+    commits: Sequence[Commit], built: Mapping[str, CommitCase | str], *, call: Call | None = None
+) -> tuple[list[Stretch], dict[str, str]]:
     """Group commits by the work that they do for a case, and say why commits have none, by their ids.
 
-    ``built``: by commit, what it has for the case, or why it has nothing.
+    ``built``: by commit, what it has for the case, or why it has nothing. ``call``: of the case; one that brings
+    kernels of its own may launch others wherever any file differs.
     """
     groups: list[Stretch] = []
     why: dict[str, str] = {}
@@ -244,9 +266,10 @@ def stretches(commits: Sequence[Commit], built: Mapping[str, CommitCase | str]) 
             why[commit.id] = state
             skipped.append(commit)
             continue
-        changed = difference(newest.identity if newest else None, state.identity, same_source=True)
-        drawn = (commit,) if "draw" in changed.changed else ()
-        if newest and not changed.besides("draw"):
+        changed = difference(newest.identity if newest else None, state.identity, same_source=not call)
+        drawn = (commit,) if "draw" in changed.changed and not call else ()  # each side of a call draws its own
+        is_same = call.is_library and not changed if call else not changed.besides("draw")
+        if newest and is_same:
             last = groups[-1]
             groups[-1] = replace(last, commits=(*last.commits, commit), drawn=(*last.drawn, *drawn))
         else:
@@ -353,9 +376,14 @@ def measure(
         try:
             pair.take(0)
             comparison.pairs[name] = pair
+        except SameWork:
+            decisions[old, new] = Decision(verdict=Verdict.IDENTICAL)
         except (DeviceError, WrongResult, OtherSideFailed) as error:
             wrong = old if isinstance(error, OtherSideFailed) else new
             decisions[old, new] = Unusable(wrong, str(error).partition("\n")[0])
+        for code, side in ((old, pair.apart), (new, pair.newer_apart)):
+            if side and (launched := side.launched.get(history.case.id)):
+                history.launched[code] = launched
         show(len(decisions) + len(comparison.pairs), len(ranges))
     again = Again(cold, show, {})
     if comparison.pairs:
@@ -369,7 +397,14 @@ def _pair(case: Case, old: CommitCase, new: CommitCase, worker: Worker, cold: bo
     assert isinstance(new.image, Image)
     kernel = Kernel(worker=worker, build=case.build, image=new.image)
     measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
-    return Pair(measured=measured, other=old.other, other_image=old.image.path, image=new.image.path, newer=new.other)
+    pair = Pair(measured=measured, other=old.other, other_image=old.image.path, image=new.image.path, newer=new.other)
+    if case.variant.call:
+        pair.same_source = not difference(old.identity, new.identity)
+        pair.apart, pair.newer_apart = (
+            OtherProcess(side.other.kernels.root, worker.project.module, worker.settings, fails)
+            for side, fails in ((old, OtherSideFailed), (new, DeviceError))
+        )
+    return pair
 
 
 # What is printed
@@ -383,6 +418,8 @@ def _bisect_case(
     entry = BisectionEntry(commits=len(commits), codes=len(codes), unusable=dict(why))
     unused = [f"; {len(why)} of {len(commits)} cannot be used, such as {name[:12]}: {why[name]}" for name in why]
     many = f"{len(codes)} different machine code{'s' * (len(codes) != 1)} or launches"
+    if is_call := bool(history.case.variant.call):
+        many = f"{len(codes)} of which may do other work"
     print(f"{history.case.id}: {len(commits)} commits, {many}{''.join(unused[:1])}")
     if drawn := [commit for code in codes for commit in code.drawn]:
         entry = structs.replace(entry, drawn=tuple(commit.id for commit in drawn))
@@ -393,13 +430,16 @@ def _bisect_case(
         none = "no commit changed its machine code, launches or arguments"
         print(f"  {none}, so none of them changed what the kernel costs")
         return structs.replace(entry, note=none)
+    if measurer is None and is_call:
+        print(f"  {why_not}; what a call launches is seen on a GPU alone")
+        return structs.replace(entry, note=why_not)
     if measurer is None:
         print(f"  {why_not}; these commits changed its machine code or launches:")
-        steps = tuple(_print_step(codes, (i - 1, i), target) for i in range(1, len(codes)))
+        steps = tuple(_print_step(history, (i - 1, i), target) for i in range(1, len(codes)))
         return structs.replace(entry, steps=steps, note=why_not)
     begin = time.monotonic()
     result = search(len(codes), measurer)
-    entry = _print_result(codes, result, target, entry)
+    entry = _print_result(history, result, target, entry)
     print(f"  {time.monotonic() - begin:.0f} s on the GPU")
     return entry
 
@@ -408,9 +448,10 @@ UNTRIED = BisectionEntry(commits=0, codes=0, unusable={})
 
 
 def _print_result(
-    codes: Sequence[Stretch], result: Bisection, target: Target, entry: BisectionEntry = UNTRIED
+    history: CaseHistory, result: Bisection, target: Target, entry: BisectionEntry = UNTRIED
 ) -> BisectionEntry:
     """Print what a search has found, and return ``entry`` with it."""
+    codes = history.stretches
     for code, reason in result.unusable.items():
         print(f"  {codes[code].commits[0].id[:12]} cannot be measured: {reason}")
     wrong = {codes[code].commits[0].id: reason for code, reason in result.unusable.items()}
@@ -429,7 +470,7 @@ def _print_result(
     steps, ranges = [], []
     for step, decision in sorted(result.steps.items()):
         share = math.log(decision.ratio) / math.log(result.ends.ratio) if several else None
-        steps.append(_print_step(codes, step, target, decision, share))
+        steps.append(_print_step(history, step, target, decision, share))
     for (i, j), decision in sorted(result.ranges.items()):
         one, other = codes[i].commits[-1].id, codes[j].commits[0].id
         ranges.append(SlowerRange(first=one, last=other, comparison=comparison_of(decision)))
@@ -439,16 +480,16 @@ def _print_result(
 
 
 def _print_step(
-    codes: Sequence[Stretch], step: Range, target: Target, decision: Decision | None = None, share: float | None = None
+    history: CaseHistory, step: Range, target: Target, decision: Decision | None = None, share: float | None = None
 ) -> Step:
     """Print a step between two stretches, and return it.
 
     ``decision``: by how much the later is slower, where that is known; ``share``: of the whole slowdown.
     """
-    old, new = codes[step[0]], codes[step[1]]
+    codes, new = history.stretches, history.stretches[step[1]]
     between = [commit for code in codes[step[0] + 1 : step[1]] for commit in code.commits]
     print(f"  {new.commits[0]}")
-    explanation = explain(code_of(old.built), code_of(new.built), target.arch, Verdict.SLOWER)
+    explanation = history.explain(step, target)
     if decision:
         print(f"      {line(decision)}{'' if share is None else f', {100 * share:.0f} % of the slowdown'}")
     sentence = explanation.sentence if decision else explanation.summary

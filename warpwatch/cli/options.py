@@ -87,13 +87,12 @@ def words(text: str) -> Sequence[str]:
     return tuple(dict.fromkeys(filter(None, text.split(","))))
 
 
-def kernel_case(project: Project, name: str, command: str) -> Case:
-    """Return a case of a kernel by its id. Raises BadCase, also for one of the host or of calls."""
+def gpu_case(project: Project, name: str, command: str) -> Case:
+    """Return a case of a kernel or call by its id. Raises BadCase, also for one of the host."""
     require(project.families, name)
     case = find_case(project.families, name)
-    if case.variant.call or case.variant.on_host:
-        cure = f"; pytest bench -k {name} --against REV says what a call launches otherwise" * bool(case.variant.call)
-        raise BadCase(f"{name} has no machine code of a kernel: {command} takes cases of kernels{cure}")
+    if case.variant.on_host:
+        raise BadCase(f"{name} runs on the host: {command} takes cases of kernels and calls")
     return case
 
 

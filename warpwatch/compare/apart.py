@@ -10,17 +10,19 @@ run code, and that code would run where the verdict is made.
 
 from __future__ import annotations
 
+import functools
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from warpwatch.devices.foreign import conversation
 from warpwatch.devices.foreign.conversation import Conversation
+from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import CALL_SECONDS
 from warpwatch.revision import call_process
@@ -51,92 +53,147 @@ class SameWork(Exception):
     """Tells that both sides of a call do the same work, so that there is nothing to measure."""
 
 
+def _take_turn(sides: Sequence[Callable[[], float | None]], is_new: bool) -> float | None:
+    return sides[is_new]()
+
+
+class _Own:
+    """This revision's side of a pair, in the worker process."""
+
+    def __init__(self, measured: Measured) -> None:
+        self._measured, self._call = measured, measured.kernel.worker.call
+
+    def prepare(self, case: str, cold: bool, checked: bool) -> tuple[dict[str, Any], Launched]:
+        """Return what is recorded of a case, and what it launches. ``checked``: its results were compared before."""
+        own, accepted = self._measured, (self._measured.accepted or ()) if checked else None
+        facts = self._call(sampling.prepare, own.case, own.kernel.image.path, cold, accepted=accepted)
+        return facts, Launched.of(facts)
+
+    def warm_up(self, kind: str, seconds: float) -> None:
+        self._call(sampling.warm_up, kind, seconds)
+
+    def sample(self, kind: str) -> tuple[float, int]:
+        return self._call(sampling.sample, kind)
+
+    def observe_turn(self, option: str, core: int) -> float | None:
+        return self._call(sampling.observe_turn, option, core)
+
+    def observe(self, options: Sequence[str]) -> dict[str, Any]:
+        """Return what observers record of this side alone."""
+        return self._call(sampling.observe, options)
+
+    def finish(self, kind: str, seconds: float | None = None) -> None:
+        """Check the case after its samples. ``seconds``: their median, where it is judged."""
+        self._measured.accepted = self._call(sampling.finish, kind, seconds)
+
+
 class OtherProcess:
     """Process that takes samples of another revision's calls.
 
     ``tree``, ``module``: that revision's files, and its package of kernels. ``settings``: the device to open.
-    ``launched``: by its calls, by case, where that is recorded.
+    ``fails``: what is raised where it fails. ``launched``: by its calls, by case, where that is recorded.
     """
 
-    def __init__(self, tree: Path, module: str, settings: Settings) -> None:
+    def __init__(
+        self, tree: Path, module: str, settings: Settings, fails: Callable[[str], DeviceError] = OtherSideFailed
+    ) -> None:
         arguments = [json.dumps(asdict(settings)), str(tree), module]
-        self._conversation = Conversation(Path(call_process.__file__), arguments, tree, Answer, OtherSideFailed)
-        self._settings = settings
+        self._conversation = Conversation(Path(call_process.__file__), arguments, tree, Answer, fails)
+        self._settings, self._fails = settings, fails
         self.launched: dict[str, Launched] = {}
         self._process = 0  # number of the processes so far that both sides have had; a pair is measured in several
 
-    def measure(self, measured: Measured, process: int, plan: Plan, *, same_source: bool = False) -> PairSamples:
+    def measure(
+        self,
+        measured: Measured,
+        process: int,
+        plan: Plan,
+        *,
+        same_source: bool = False,
+        newer: OtherProcess | None = None,
+    ) -> PairSamples:
         """Prepare and check both sides, and sample them in turns: old new new old, new old old new.
 
         What the samples scatter ends no turns early. ``same_source``: everything that is declared of both sides is the
-        same. Raises WrongResult or DeviceError for the new side, OtherSideFailed for the old one, SameWork.
+        same. ``newer``: the new side, where it is another revision's too. Raises WrongResult or DeviceError for the new
+        side, OtherSideFailed for the old one, SameWork.
         """
-        if process != self._process:  # this side's process is older than the other's
-            self.stop()
-            self._process = process
-        case, call, cold, checked = measured.case, measured.kernel.worker.call, plan.kind == "cold", not plan.check
-        accepted = (measured.accepted or ()) if checked else None
-        facts = call(sampling.prepare, case, measured.kernel.image.path, cold, accepted=accepted)
-        answer, new = self._ask("prepare", case.id, cold, checked), Launched.of(facts)
-        if answer.launches:
-            self.launched[case.id] = old = Launched(words=answer.launches, kernels=answer.kernels)
-            if same_source and old.is_seen and old == new:
-                raise SameWork
+        case, call, cold, checked = measured.case.id, measured.kernel.worker.call, plan.kind == "cold", not plan.check
+        own = newer or _Own(measured)
+        self.renew(process)
+        facts, new = own.prepare(case, cold, checked)
+        _, old = self.prepare(case, cold, checked)
+        if same_source and old.is_seen and old == new:
+            raise SameWork
         call(sampling.settle)
-        call(sampling.warm_up, plan.kind, plan.warm_up)
+        own.warm_up(plan.kind, plan.warm_up)
         before = call(sampling.read_clock)
         rule = Stopping(fewest=FEWEST_TURNS, most=MOST_TURNS, step=2, seconds=plan.seconds)
-        pairs = take_turns(self._sampler(measured, plan.kind), rule)
+        pairs = take_turns(self._sampler(own, plan.kind), rule)
         pairs = replace(pairs, clocks=(before, call(sampling.read_clock)), facts=facts if plan.check else {})
         if plan.check:
-            measured.accepted = call(sampling.finish, plan.kind, statistics.median(pairs.new))
-            self._ask("finish")
-        return self._observe(measured, plan, pairs)
-
-    def _observe(self, measured: Measured, plan: Plan, pairs: PairSamples) -> PairSamples:
-        """Observe both sides as far as it is asked for, in turns too, and return the samples with what there was."""
-        call, beside, facts = measured.kernel.worker.call, {**pairs.beside}, {**pairs.facts}
+            own.finish(plan.kind, statistics.median(pairs.new))
+            self.finish(plan.kind)
+        core, beside = call(current_core), {**pairs.beside}
         for option in plan.observers:
-            turn = option, call(current_core)
+            sides = [functools.partial(side.observe_turn, option, core) for side in (self, own)]
+            beside |= in_turns(functools.partial(_take_turn, sides))
+        more = own.observe(plan.observers) if plan.check and plan.observers else {}
+        return replace(pairs, beside=beside, facts={**pairs.facts, **more})
 
-            def take(is_new: bool, turn: tuple[str, int] = turn) -> float | None:
-                if is_new:
-                    return call(sampling.observe_turn, *turn)
-                value = self._ask("observe", *turn).value
-                return value and value[0]
-
-            beside |= in_turns(take)
-        if plan.check and plan.observers:
-            facts |= call(sampling.observe, plan.observers)
-        return replace(pairs, beside=beside, facts=facts)
-
-    def _sampler(self, measured: Measured, kind: str) -> Callable[[int, bool], tuple[float, int]]:
+    def _sampler(self, own: _Own | OtherProcess, kind: str) -> Callable[[int, bool], tuple[float, int]]:
         """Return a function that takes a sample of a side; the first one after a change of sides is left out."""
         last: bool | None = None
 
-        def take(is_new: bool) -> tuple[float, int]:
-            return measured.kernel.worker.call(sampling.sample, kind) if is_new else self.sample(kind)
-
         def sample(_copy: int, is_new: bool) -> tuple[float, int]:
             nonlocal last
+            side = own if is_new else self
             if is_new != last:
-                take(is_new)
+                side.sample(kind)
             last = is_new
-            return take(is_new)
+            return side.sample(kind)
 
         return sample
+
+    # What either side does, as ``_Own``
+
+    def renew(self, process: int) -> None:
+        """End the process where another than the ``process``-th is wanted: the other side's is new too."""
+        if process != self._process:
+            self.stop()
+            self._process = process
+
+    def prepare(self, case: str, cold: bool, checked: bool) -> tuple[dict[str, Any], Launched]:
+        answer = self._ask("prepare", case, cold, checked)
+        launched = Launched(words=answer.launches, kernels=answer.kernels)
+        if answer.launches:  # the first process of a pair alone looks
+            self.launched[case] = launched
+        return {}, launched
+
+    def warm_up(self, kind: str, seconds: float) -> None:
+        self._ask("warm_up", kind, seconds)
 
     def sample(self, kind: str) -> tuple[float, int]:
         """Take one sample of the prepared case, as ``sampling.sample``. Raises OtherSideFailed."""
         value = self._ask("sample", kind).value
         if value is None:
             self.stop()
-            raise OtherSideFailed("its process took no sample")
+            raise self._fails("its process took no sample")
         return value
+
+    def observe_turn(self, option: str, core: int) -> float | None:
+        value = self._ask("observe", option, core).value
+        return value and value[0]
+
+    def observe(self, options: Sequence[str]) -> dict[str, Any]:
+        return {}
+
+    def finish(self, kind: str, seconds: float | None = None) -> None:
+        self._ask("finish")
 
     def stop(self) -> None:
         """End the process, if there is one."""
         self._conversation.stop()
 
-    def _ask(self, name: str, *arguments: str | int) -> Answer:
+    def _ask(self, name: str, *arguments: str | float) -> Answer:
         return self._conversation.ask(self._settings.launch_timeout + CALL_SECONDS, name, *arguments)

@@ -68,7 +68,8 @@ class Pair:
     injected. ``recorded_variance``: of a process in earlier runs on unchanged code, and its degrees of freedom.
     ``checked``: a build of the new side that finds more faults, if there is one. ``apart``: the other side's process,
     where the two cannot be in one. ``same_source``: all that is declared of both is the same. ``accepted``:
-    fingerprints of right results of both sides. ``newer``: the new side, where it is another revision's too.
+    fingerprints of right results of both sides. ``newer``: the new side, where it is another revision's too;
+    ``newer_apart``: the process of that side.
     ``observers``: options of those that are asked for (timing/observers/).
     """
 
@@ -84,6 +85,7 @@ class Pair:
     apart: OtherProcess | None = None
     same_source: bool = False
     newer: OtherKernel | None = None
+    newer_apart: OtherProcess | None = None
     observers: tuple[str, ...] = ()
 
     def take(self, process: int, seconds: float = PAIR_SECONDS, warm_up: bool = True) -> PairSamples:
@@ -107,11 +109,20 @@ class Pair:
         )
         call, case = self.measured.kernel.worker.call, self.measured.case
         if self.apart:
-            self.taken.append(self.apart.measure(self.measured, process, plan, same_source=self.same_source))
+            self.taken.append(self._take_apart(self.apart, process, plan))
             return self.taken[-1]
         self.taken.append(call(measure_pair, case, self.image, self.other, self.other_image, plan))
         self.accepted = self.taken[-1].accepted
         return self.taken[-1]
+
+    def _take_apart(self, apart: OtherProcess, process: int, plan: Plan) -> PairSamples:
+        newer = self.newer_apart
+        try:
+            return apart.measure(self.measured, process, plan, same_source=self.same_source, newer=newer)
+        finally:
+            if newer:  # two revisions of many: each pair has processes of its own
+                apart.stop()
+                newer.stop()
 
     def first(self, seconds: float, warm_up: bool) -> Measured:
         """Measure both sides in the run's own process and keep the samples for pytest-benchmark. Raises as ``take``."""

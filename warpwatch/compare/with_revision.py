@@ -27,6 +27,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.machine_code.cubin import code_digest
+from warpwatch.revision.commit import SAME_LIBRARY
 from warpwatch.revision.declared import of_code, own_identity
 from warpwatch.runs.identity import difference, incomparable
 from warpwatch.runs.launched import Launched
@@ -38,7 +39,6 @@ from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
 # Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most
 # a dozen, and none where nothing differs.
 CONTROLS, CHANGED_FOR_A_CONTROL = 12, 4
-SAME_LIBRARY = "installed"  # stands for the version of a library, which both sides load
 MIN_FOR_MEDIAN = 10  # changed kernels from which on their median change is printed
 
 
@@ -236,10 +236,10 @@ class RevisionComparison(Comparison):
         return self.apart.launched.get(case, Launched()) if self.apart else Launched()
 
     def next_step(self, case: str, against: str) -> str:
-        if self.others[case].call:
-            return ""  # explain knows kernels alone
         if not self.toolchain:
             return f"python -m warpwatch explain {case} --against {self.revision}"
+        if self.others[case].call:
+            return ""  # diff knows kernels alone
         family, variant, block, _, dtype = split_id(case)
         words = shlex.join([self.revision, "--toolchain", self.toolchain[0].text])
         return f"python -m warpwatch diff {words} -k {family}-{variant}-{block}-{dtype}"

@@ -183,10 +183,10 @@ def prepare_launches(
     kernel cannot take its arguments, or a variable what is copied there.
     """
     notes = _check_arguments(case, kernels, launches)
-    starts = [
-        machine.launcher(function, launch, [each.value for each in arguments])
-        for function, launch, arguments in launches
-    ]
+    starts = {  # with attributes first: where a module must be loaded again for them, all launches use that one
+        i: machine.launcher(function, launch, [each.value for each in arguments])
+        for i, (function, launch, arguments) in sorted(enumerate(launches), key=lambda it: not it[1][1].has_attributes)
+    }
     pointed = {each.array.name for _, _, arguments in launches for each in arguments if each.array}
     for symbol, name in symbols.items():
         (array,) = (array for array in inputs if array.name == name)
@@ -194,7 +194,7 @@ def prepare_launches(
         declared = declared_element(kernels, demangled([symbol])[0].rpartition("::")[2])
         if note := check_variable(symbol, size, declared, array, may_be_cut=name in pointed):
             notes.append(f"symbols   {note}")
-    start = machine.in_sequence([launch for _, launch, _ in launches], starts)
+    start = machine.in_sequence([launch for _, launch, _ in launches], [starts[i] for i in range(len(launches))])
     return Prepared(launches[0][0], start, tuple(notes), symbols, launches)
 
 

@@ -21,7 +21,8 @@ from warpwatch.devices.compile.compiler import compile_file, read_image
 from warpwatch.devices.machine import DeviceError
 
 MAX_DYNAMIC_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: CUDA allows 48 KiB without being asked
-COOPERATIVE, CLUSTER_DIMENSION = 2, 4  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+# CU_LAUNCH_ATTRIBUTE_COOPERATIVE, _CLUSTER_DIMENSION and _PROGRAMMATIC_STREAM_SERIALIZATION
+COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC = 2, 4, 6
 TOO_LARGE = 720  # CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
 CAPTURE_OF_THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, which cuIpcOpenMemHandle asks for
@@ -143,7 +144,7 @@ class Module:
         return address.value
 
     def launcher(self, name: str, launch: Launch, stream: int, packed: bytes) -> Callable[[], None]:
-        """Return a function that launches a kernel, also in clusters of blocks or cooperatively. Raises DeviceError."""
+        """Return a function that launches a kernel, also with attributes. Raises DeviceError."""
         cuda, arguments, failed = self._cuda, *self._prepare(name, launch, stream, packed)
 
         def start() -> None:
@@ -171,16 +172,19 @@ class Module:
     ) -> tuple[tuple[Any, ...], Callable[[int], DeviceError]]:
         """Return the arguments of cuLaunchKernelEx, and what makes an error of its status."""
         kernel = self.function(name)
-        how = "cooperatively" if launch.cooperative else f"in clusters of {launch.cluster}"
+        ways = {"cooperatively": launch.cooperative, "programmatically": launch.programmatic}
+        ways[f"in clusters of {launch.cluster}"] = launch.cluster != (1, 1, 1)
+        how = "".join(f" {words}" for words, is_so in ways.items() if is_so)
         _check(
             self._cuda.cuFuncSetAttribute(kernel, MAX_DYNAMIC_SHARED_BYTES, launch.shared_bytes),
-            f"{name} cannot be prepared for a launch {how}",
+            f"{name} cannot be prepared for a launch{how}",
         )
         buffer, size = ctypes.create_string_buffer(packed, len(packed)), ctypes.c_size_t(len(packed))
         places = (BUFFER_POINTER, ctypes.addressof(buffer), BUFFER_SIZE, ctypes.addressof(size), END)
         extra = (ctypes.c_void_p * 5)(*places)
         values = [(CLUSTER_DIMENSION, launch.cluster)] if launch.cluster != (1, 1, 1) else []
         values += [(COOPERATIVE, (1, 0, 0))] if launch.cooperative else []
+        values += [(PROGRAMMATIC, (1, 0, 0))] if launch.programmatic else []
         attributes = (_Attribute * len(values))(*(_Attribute(i, b"", (ctypes.c_uint * 16)(*v)) for i, v in values))
         three = ctypes.c_uint * 3
         config = _Config(
@@ -189,7 +193,7 @@ class Module:
         kept = (buffer, size, attributes)  # what `extra` and `config` point to
 
         def failed(status: int, _: object = kept) -> DeviceError:
-            return DeviceError(f"launching {name} {how} failed with status {status}: {_needs(launch, status)}")
+            return DeviceError(f"launching {name}{how} failed with status {status}{_needs(launch, status)}")
 
         return (ctypes.byref(config), kernel, None, extra), failed
 
@@ -198,13 +202,16 @@ class Module:
 
 
 def _needs(launch: Launch, status: int) -> str:
-    """Say what a launch that failed needs."""
+    """Say what a launch that failed needs, as the end of a sentence."""
     if status == TOO_LARGE:
         blocks = math.prod(launch.grid)
-        return f"its {blocks:,} blocks must all run at the same time, and there is no room for them: launch fewer"
+        return f": its {blocks:,} blocks must all run at the same time, and there is no room for them: launch fewer"
     if launch.cooperative:
-        return "the kernel needs as many threads as its block has, and all blocks at the same time"
-    return "clusters need compute capability 9.0, at most 8 blocks, and a grid that they divide"
+        return ": the kernel needs as many threads as its block has, and all blocks at the same time"
+    if launch.programmatic:
+        return ": a programmatic launch needs compute capability 9.0"
+    clusters = ": clusters need compute capability 9.0, at most 8 blocks, and a grid that they divide"
+    return clusters * (launch.cluster != (1, 1, 1))
 
 
 def resident_blocks(image: Path, name: str, launch: Launch) -> int | None:

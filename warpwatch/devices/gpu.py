@@ -241,7 +241,7 @@ class Device:
         kernel = function.handle[1]
         packed, shared = packed_for(function, arguments), launch.shared_bytes
         queue = self._queue(launch.stream)
-        if launch.cluster != (1, 1, 1) or launch.cooperative:
+        if launch.has_attributes or function.handle[0] in self._loaded_again:
             return self._again(function).launcher(function.name, launch, int(queue.handle), packed)
         values = (packed,) if packed else ()
         what = (

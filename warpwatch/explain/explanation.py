@@ -27,6 +27,7 @@ from warpwatch.verdict.rule import Verdict
 
 NO_RULE = "no rule names a cause in the machine code"
 SAME_CODE = "the machine code and the launches are the same, so nothing in them is the cause"
+NOT_SEEN = "what its call launches is not known of both sides: it is seen on a GPU with cupti-python"
 SAME_LAUNCHES = "its call launches the same machine code in the same grids; arguments and the host are not compared"
 BESIDES = "changed besides machine code"
 NO_CUBIN = "there is no machine code of a GPU to compare"
@@ -53,7 +54,7 @@ class Explanation:
 
     ``causes``: everything that the rules found, by kernel. ``likely``: the cause that fits the verdict, or None.
     ``note``: why nothing, or not everything, could be compared; or empty. ``besides``: what changed besides machine
-    code. ``sides``: what was compared, by kernel.
+    code. ``sides``: what was compared, by kernel. ``figures``: those of a call that differ.
     """
 
     likely: Cause | None = None
@@ -61,6 +62,7 @@ class Explanation:
     note: str = ""
     besides: str = ""
     sides: Mapping[str, tuple[KernelSide, KernelSide]] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -88,12 +90,12 @@ class Explanation:
             )
             for entry, cause in self.causes
         )
-        figures = tuple(
+        figures = (
             Figure(kernel=entry, name=row.name, old=row.old, new=row.new)
             for entry, (old, new) in self.sides.items()
             for row in KernelChange(entry=entry, old=old, new=new).differences()
         )
-        return Explained(causes=causes, figures=figures, besides=self.besides, note=self.note)
+        return Explained(causes=causes, figures=self.figures or tuple(figures), besides=self.besides, note=self.note)
 
 
 def _counts(entry: str, old: KernelSide, new: KernelSide) -> str:
@@ -144,14 +146,16 @@ def explain_call(old: Launched, new: Launched, besides: str, arch: str, verdict:
 
     ``besides``: what changed besides machine code, in words.
     """
-    capability = read_capability(arch) or ANY
+    capability, known = read_capability(arch) or ANY, bool(old.words and new.words)
     both = paired(*(_launched(each, capability) for each in (old, new)))
     sides = {name: (one, other) for name, (one, other) in both.items() if one and other and one != other}
     causes_of = [(name, cause) for name, (before, after) in sides.items() for cause in causes(before, after)]
     chosen = likely([cause for _, cause in causes_of], slower=verdict != Verdict.FASTER)
     launches = SAME_LAUNCHES if old.is_seen and old == new else old.changes(new)
     besides = "; ".join(filter(None, (launches, f"{BESIDES}: {besides}" * bool(besides))))
-    return Explanation(likely=chosen, causes=tuple(causes_of), besides=besides, sides=sides)
+    figures = tuple(Figure(kernel=k, name=name, old=a, new=b) for k, name, a, b in old.figures(new)) if known else ()
+    note = "" if known else NOT_SEEN
+    return Explanation(likely=chosen, causes=tuple(causes_of), note=note, besides=besides, sides=sides, figures=figures)
 
 
 def _launched(side: Launched, capability: Capability) -> dict[str, KernelSide]:

@@ -32,6 +32,8 @@ def answer(project: Project, name: str, arguments: Sequence[Any]) -> dict[str, A
         case "prepare", [str(case), bool(cold), bool(checked)]:
             facts = sampling.prepare(find_case(project.families, case), Path(), cold, accepted=() if checked else None)
             return {name: facts.get(name, ()) for name in ("launches", "kernels")}
+        case "warm_up", [str(kind), float(seconds)]:
+            sampling.warm_up(kind, seconds)
         case "sample", [str(kind)]:
             return {"value": sampling.sample(kind)}
         case "observe", [str(option), int(core)]:

@@ -23,6 +23,8 @@ from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
 from warpwatch.runs.identity import Identity
 
+SAME_LIBRARY = "installed"  # stands for the version of a library, which both sides load
+NOTHING = Image(Path(), "", "")  # of a call nothing is compiled
 UNSHALLOW = "this clone is shallow; `git fetch --unshallow` gets the rest"
 
 
@@ -141,7 +143,14 @@ def other_kernel_of(tree: Path, case: DeclaredCase) -> OtherKernel:
         OtherStep(
             entry=step.entry,
             launch=Launch(
-                step.grid, step.block, step.shared_bytes, step.cluster, step.cooperative, step.stream, step.after
+                step.grid,
+                step.block,
+                step.shared_bytes,
+                step.cluster,
+                step.cooperative,
+                step.stream,
+                step.after,
+                step.programmatic,
             ),
             arguments=step.arguments,
         )
@@ -184,7 +193,7 @@ def compile_other_kernels(
 
 @dataclass(frozen=True, kw_only=True)
 class CommitCase:
-    """One commit's side of a case. ``image``: its machine code, or why it does not compile."""
+    """One commit's side of a case. ``image``: its machine code, of a call none, or why it does not compile."""
 
     other: OtherKernel
     image: Image | CompileError
@@ -193,18 +202,21 @@ class CommitCase:
     def identity(self) -> Identity:
         """Everything that decides the case's work; the machine code is unknown where it does not compile."""
         own: Identity = self.other.identity
-        return of_code(own, self.image.image_hash) if isinstance(self.image, Image) else own
+        return of_code(own, self.image.image_hash, SAME_LIBRARY) if isinstance(self.image, Image) else own
 
 
 def build_cases(
     commit: str, revision: str, names: Collection[str], project: Project, target: Target
 ) -> dict[str, CommitCase]:
-    """Build cases as a commit declares them; those that it does not have, and calls, are left out.
+    """Build cases as a commit declares them; those that it does not have are left out.
 
     ``revision``: the name of the commit in messages. Raises BadRevision.
     """
     tree = checkout(commit, revision, project)
     others = read_other_kernels(tree, project.module, revision, target.arch)
-    wanted = {name: others[name] for name in names if name in others and not others[name].call}
+    wanted = {name: others[name] for name in names if name in others}
     images = compile_other_kernels(wanted.values(), target, lambda done, total: None)
-    return {name: CommitCase(other=other, image=images[key(other)]) for name, other in wanted.items()}
+    return {
+        name: CommitCase(other=other, image=NOTHING if other.call else images[key(other)])
+        for name, other in wanted.items()
+    }

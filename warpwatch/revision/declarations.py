@@ -44,7 +44,7 @@ ENGINE = {
     "initial_values": ("catalogue.cases",),
 }
 FIRST, SPACING = 1 << 44, 1 << 40  # stand-ins for pointers, far enough apart to tell offsets
-FIELDS = ("cooperative", "after")  # of a launch; an older engine has none of them
+FIELDS = ("cooperative", "after", "programmatic")  # of a launch; an older engine has none of them
 MOST_BYTES = 2**26  # the largest file that the revision's code may write; 900 cases take 1 MB
 
 

@@ -116,6 +116,7 @@ class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cooperative: bool = False
     stream: Text = ""
     after: Annotated[tuple[Annotated[int, Meta(ge=0, lt=64)], ...], Meta(max_length=64)] = ()
+    programmatic: bool = False
     arguments: Annotated[tuple[Argument, ...], Meta(max_length=256)] = ()
     names: Annotated[tuple[Text, ...], Meta(max_length=256)] = ()
 
@@ -281,7 +282,7 @@ def _of_step(old: Step, new: Step) -> Iterator[str]:
         sizes = ["x".join(map(str, getattr(side, what))) for side in (old, new)]
         if sizes[0] != sizes[1]:
             yield f"{what} {' -> '.join(sizes)}"
-    for what in ("cooperative", "stream", "after"):
+    for what in ("cooperative", "stream", "after", "programmatic"):
         before, after = getattr(old, what), getattr(new, what)
         if before != after:
             yield f"{what} {before or 'none'} -> {after or 'none'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,16 @@ class Launched:
         kernels = tuple(LaunchedKernel(**each) for each in facts.get("kernels", ()))
         return cls(words=tuple(facts.get("launches", ())), kernels=kernels)
 
+    def figures(self, new: Launched) -> Iterator[tuple[str, str, str, str]]:
+        """Yield what differs of each kernel, by name: kernel, figure and its values on both sides, or no value."""
+        sides = [{kernel.name: kernel for kernel in reversed(side.kernels)} for side in (self, new)]  # the first counts
+        counts = [Counter(kernel.name for kernel in side.kernels) for side in (self, new)]
+        for name in dict.fromkeys((*sides[0], *sides[1])):
+            rows = [["launches", *(str(count[name]) for count in counts)]]
+            for figure, words in {"grid": "grid", "block": "block", **FIGURES, "code": "machine code"}.items():
+                rows.append([words, *(_text(getattr(side[name], figure)) if name in side else "" for side in sides)])
+            yield from ((name, words, old, later) for words, old, later in rows if old != later)
+
     @property
     def is_seen(self) -> bool:
         """True where everything is known, the machine code of all kernels too."""
@@ -77,6 +87,10 @@ class Launched:
             return f"its call {'also' if came else 'no longer'} launches {_listed(came or gone)}"
         pairs = zip(self.kernels, new.kernels, strict=False)
         return "; ".join(dict.fromkeys(filter(None, (old.changes(later) for old, later in pairs))))
+
+
+def _text(value: Three | int | str) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _listed(launches: Sequence[str]) -> str:

@@ -80,6 +80,7 @@ extern SOFTCUDA_HIDDEN char softcuda_dynamic_area[] __attribute__((aligned(128))
 void softcuda_atomic(const void* address, unsigned size, unsigned traits); // tells the checker; traits: of image.h
 void softcuda_read_only(const void* address, unsigned size);
 void softcuda_fence(int whole_device);
+void softcuda_waits_for_grid();
 long long softcuda_clock();
 void softcuda_copy_async(void* to, const void* from, size_t size, size_t zeros);
 void softcuda_commit_copies();
@@ -103,8 +104,8 @@ static inline void __threadfence() { softcuda_fence(1); }
 static inline void __threadfence_block() { softcuda_fence(0); }
 static inline void __threadfence_system() { softcuda_fence(1); }
 static inline void __threadfence_cluster() { softcuda_fence(1); }
-// Of a launch that may begin before the one it follows has ended: here none does.
-static inline void cudaGridDependencySynchronize() { }
+// Of a launch that may begin before the one it follows has ended: here none does, and a race is told (stream_races.cpp).
+static inline void cudaGridDependencySynchronize() { softcuda_waits_for_grid(); }
 static inline void cudaTriggerProgrammaticLaunchCompletion() { }
 static inline void __nanosleep(unsigned) { }
 static inline long long clock64() { return softcuda_clock(); }

@@ -19,6 +19,7 @@ static __forceinline__ void fence_cluster() { softcuda_fence(1); }
 static __forceinline__ void fence_gpu() { softcuda_fence(1); }
 static __forceinline__ void fence_gl() { softcuda_fence(1); }
 static __forceinline__ void fence_sys() { softcuda_fence(1); }
+static __forceinline__ void wait_for_grid() { softcuda_waits_for_grid(); }
 enum { order_weak = 0, order_relaxed = 0, order_acquire = 1, order_release = 2, order_acq_rel = 3, order_volatile = 0 };
 enum { scope_cta = softcuda::atomic_of_block, scope_cluster = 0, scope_gpu = 0, scope_sys = 0 };
 
