@@ -1,8 +1,8 @@
 """Draws when each process of a run does what: ``python -m tools.timeline OUT.svg bench -n 2 --benchmark-compare``.
 
-What follows the picture's name is given to pytest. Each process of pytest has a row for what it does by itself, and one
-for what it asks of its kernel process. Prints for each row when it begins to run tests, when it ends, and what it spends
-most on. A span of less than a millisecond is not recorded.
+What follows the picture's name is given to pytest. Each process of pytest has a row for what it does by itself, and
+one for what it asks of its kernel process. Prints for each row when it begins to run tests, when it ends, and what it
+spends most on. A span of less than a millisecond is not recorded.
 """
 
 from __future__ import annotations
@@ -117,10 +117,9 @@ def draw(spans: list[tuple[str, str, float, float]], picture: Path) -> None:
         most = Counter[str]()
         for name, begin, end in own:
             most[name] += end - begin  # type: ignore[assignment]
-        print(
-            f"{row:16} {f'tests from {min(tests):.1f} s' if tests else '':18} ends at {max(end for *_, end in own):6.1f} s:",
-            ", ".join(f"{name} {length:.1f}" for name, length in most.most_common(6)),
-        )
+        first = f"tests from {min(tests):.1f} s" if tests else ""
+        spent = ", ".join(f"{name} {length:.1f}" for name, length in most.most_common(6))
+        print(f"{row:16} {first:18} ends at {max(end for *_, end in own):6.1f} s: {spent}")
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
     axes.set_xlabel("seconds since the first process began")
