@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Generic, TypeVar
 
 from warpwatch.catalogue.cases import Build
@@ -55,6 +55,7 @@ class Compilation:
         self._threads = CompilerThreads(threads)
         self._permit, self._compile_one = permit, compile_one or compile_build
         self._stopping = threading.Event()
+        self._looking = threading.Lock()  # in the cache, which threads that take the interpreter in turns do slower
         self._builds: dict[tuple[str, Target | None], _Call[Image]] = {}
         self._checks: dict[tuple[str, Target | None], _Call[dict[str, CompileError]]] = {}
 
@@ -72,16 +73,19 @@ class Compilation:
             self._checks |= {(build.id, target): check for build in builds}
 
     def _queued(self, compile_now: Callable[[], _T]) -> _Call[_T]:
-        """Queue a call, which compiles when it is permitted."""
+        """Queue a call, which compiles when it is permitted. What is in the cache is looked for by one at a time."""
+        looking = ExitStack()
 
         def wait_for_permit() -> AbstractContextManager[object]:
+            looking.close()
             while (permitted := self._permit()) is None:
                 if self._stopping.wait(SECONDS_TO_ASK):
                     raise CancelledError
             return permitted
 
         def run() -> _T:
-            with with_permit(wait_for_permit):
+            with looking, with_permit(wait_for_permit):
+                looking.enter_context(self._looking)
                 return compile_now()
 
         return _Call(self._threads, run)
@@ -115,11 +119,12 @@ class Compilation:
 
     def wait(self, progress: Progress, first: Job | None = None) -> None:
         """Wait until everything is compiled, or the job ``first`` is. ``progress`` is called with done and total."""
-        jobs = waiting = self._all()
-        last = {self.add(*first).job} if first else jobs
-        while not all(job.done() for job in last):
-            waiting = wait(waiting, return_when="FIRST_COMPLETED").not_done
-            progress(len(jobs) - len(waiting), len(jobs))
+        last = self.add(*first).job if first else None
+        jobs = self._all()
+        for done, job in enumerate(as_completed(jobs) if not (last and last.done()) else (), 1):
+            progress(done, len(jobs))
+            if job is last:
+                break
 
     def stop(self) -> None:
         """Drop the builds that are queued and kill the compilers that run."""
