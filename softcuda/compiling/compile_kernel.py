@@ -272,7 +272,8 @@ SHARED_VALUE = re.compile(r"\b__shared__\b(?:[^;{}()=]|\([^()]*\))*?(?<![<>!=])=
 
 def one_address(unit: reader.Unit) -> str:
     """Return the arrays that begin at one address, "a (kernel.cu:1), b (kernel.cu:2)": dynamic shared memory's."""
-    names = {match["name"]: unit.line_of(match.start()) for match in unit.find(kernels.DYNAMIC)}
+    found = unit.find(kernels.DYNAMIC)
+    names = {name: unit.line_of(each.start()) for each in found for name in kernels.WITHOUT_SIZE.findall(each[0])}
     places = (f"{name} ({os.path.basename(file)}:{line})" for name, (file, line) in names.items())
     return ", ".join(places) if len(names) > 1 else ""
 
