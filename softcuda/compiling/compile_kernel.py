@@ -51,8 +51,7 @@ FLAGS = ["-x", "c++", "-std=c++17", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-g1", 
          "-fstack-clash-protection", "-fno-plt", "-ffunction-sections", "-fvisibility=hidden",
          "-fno-section-anchors", "-fno-weak", "-fno-exceptions", "-fno-asynchronous-unwind-tables",
          "-fno-optimize-sibling-calls", "-fno-strict-aliasing",
-         "-fno-tree-loop-distribute-patterns", "-Wno-attributes", "-Wno-unused-function",
-         "-Wno-subobject-linkage", "-Wno-narrowing"]  # fmt: skip
+         "-fno-tree-loop-distribute-patterns", "-Wno-narrowing"]  # fmt: skip
 # Without scalar replacement of aggregates a float4 is loaded as one, so that its alignment is seen. g++ 14 would sink a
 # read into the branch that uses it.
 CHECKS = ["-fsanitize=thread", "-fsanitize=alignment,signed-integer-overflow,bounds",
@@ -201,7 +200,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
 
 def compiled_unit(flags: list[str], unit: Path, target: Path) -> str:
     """Return the assembly of preprocessed C++, through a file. Raises BadKernel."""
-    gxx("-S", "-fpreprocessed", *flags, str(unit), "-o", str(target))
+    gxx("-S", "-fpreprocessed", "-w", *flags, str(unit), "-o", str(target))
     return target.read_text(errors="surrogateescape")
 
 
@@ -272,7 +271,8 @@ SHARED_VALUE = re.compile(r"\b__shared__\b(?:[^;{}()=]|\([^()]*\))*?(?<![<>!=])=
 
 def one_address(unit: reader.Unit) -> str:
     """Return the arrays that begin at one address, "a (kernel.cu:1), b (kernel.cu:2)": dynamic shared memory's."""
-    names = {match["name"]: unit.line_of(match.start()) for match in unit.find(kernels.DYNAMIC)}
+    found = unit.find(kernels.DYNAMIC)
+    names = {name: unit.line_of(each.start()) for each in found for name in kernels.WITHOUT_SIZE.findall(each[0])}
     places = (f"{name} ({os.path.basename(file)}:{line})" for name, (file, line) in names.items())
     return ", ".join(places) if len(names) > 1 else ""
 

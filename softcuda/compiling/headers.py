@@ -164,7 +164,7 @@ class StandIns:
             except BadKernel as error:
                 if not self._write_missing(str(error)):
                     raise
-        if self.missing:
+        if not all(map(is_cudas, self.missing)):
             self._refuse_questions(preprocess, of_others(preprocessed), text, source)
         return preprocessed
 
@@ -177,7 +177,8 @@ class StandIns:
         new = False
         for place, name in MISSING.findall(errors):
             content = content_of(name)
-            written = self._write(name, content or "#pragma once\n")
+            guard = re.sub(r"\W", "_", name).upper()  # which others ask for, as gflags/gflags.h's GFLAGS_GFLAGS_H_
+            written = self._write(name, content or f"#pragma once\n#define {guard}\n#define {guard}_\n")
             if written and not content:
                 self.missing[name] = place
             new |= written
@@ -217,7 +218,7 @@ class StandIns:
             ):
                 places.setdefault(macro, f"{file}:{line}")
         if places:
-            name, place = next(iter(self.missing.items()))
+            name, place = next(each for each in self.missing.items() if not is_cudas(each[0]))
             self.missing.clear()  # said here
             (macro, at), *more = places.items()
             rest = f"; so for {', '.join(f'{other} ({there})' for other, there in more)}" if more else ""
@@ -240,10 +241,17 @@ class StandIns:
 
 def notes(missing: Mapping[str, str]) -> str:
     """Return a note for each missing header, by the place that asks for it, behind errors that may come of it."""
+    folder = "give its folder with -I (include=) if it is needed"
+    own = "of cuda/ softcuda has a part (docs/softcuda.md)"
     return "".join(
-        f"{place}: note: {name} is missing, and was left out: give its folder with -I (include=) if it is needed\n"
+        f"{place}: note: {name} is missing, and was left out: {own if is_cudas(name) else folder}\n"
         for name, place in missing.items()
     )
+
+
+def is_cudas(name: str) -> bool:
+    """Return whether a header is of CUDA's C++ library, which defines no macro of a user's."""
+    return name.startswith(("cuda/", "nv/"))
 
 
 def is_torchs(folder: Path) -> bool:

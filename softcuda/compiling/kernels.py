@@ -14,12 +14,14 @@ import assembly
 from brackets import STRING, closing, split
 from reader import MARK, Declaration, Unit
 
+ROUND = r"\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"
+ATTRIBUTE = rf"(?:(?:__attribute__|alignas)\s*{ROUND}|\b__restrict(?:__)?\b)"
 # Not known before the launch is the size of this one; and a variable of C++ cannot be extern and static at once.
-ATTRIBUTES = r"(?:(?:__attribute__\s*\(\(.*?\)\)|alignas\s*\([^()]*\)|__restrict)\s*)*"
 DYNAMIC = re.compile(
-    rf"(?:\bextern\s+{ATTRIBUTES}(?P<before>(?:(?:const|volatile)\s+)*)__shared__|\b__shared__\s+extern)\s+{ATTRIBUTES}"
-    rf"(?P<type>[\w:\s<>,]+?)\s*{ATTRIBUTES}\b(?P<name>\w+)\s*\[\s*\](?P<rows>[^;={{}}]*);"
+    rf"(?:\bextern\b(?P<before>(?:{ATTRIBUTE}|[^;={{}}()\"])*)\b__shared__|\b__shared__\s+extern)\b"
+    r"(?P<declared>[^;={}]*\[\s*\][^;={}]*);"
 )
+WITHOUT_SIZE = re.compile(r"\b\w+(?=\s*\)?\s*\[\s*\])")
 # Without __constinit (g++ 10 and later), g++ guards variables of classes with constructors, even of empty ones.
 PLAIN_WORDS = {
     "__global__": "__attribute__((noinline, used))",
@@ -33,14 +35,14 @@ PLAIN_WORDS = {
 
 
 # In C++ alignas(...) stands before static, and not behind it.
-ALIGNED = r"\b__shared__\s+(?P<aligned>alignas\s*\((?:[^()]|\([^()]*\))*\))"
+ALIGNED = rf"\b__shared__\s+(?P<aligned>alignas\s*{ROUND})"
 WORDS = re.compile(
     rf"{STRING}|{ALIGNED}|\bstatic\s+__shared__\b|\b__shared__\s+static\b|\b(?:{'|'.join(PLAIN_WORDS)})\b"
 )
 
 
 SHARED = re.compile(r"\b__shared__\b[^;{}()]*")
-CLASS = re.compile(rf"\b(?:struct|class)\s+{ATTRIBUTES}(\w+)")
+CLASS = re.compile(rf"\b(?:struct|class)\s+(?:{ATTRIBUTE}\s*)*(\w+)")
 BOUNDS = re.compile(r"__launch_bounds__\s*\(")
 RETURN = re.compile(rf"{STRING}|\b(?P<back>return\s*;)")
 
@@ -123,11 +125,13 @@ def dynamic_shared(unit: Unit) -> Iterator[Edit]:
     found = list(unit.find(DYNAMIC))
     inside = [(each.body, each.end) for each in unit.functions(unit.declared)] if found else []
     for match in found:
-        kind, array = f"{match['before'] or ''}{match['type']}", f"[]{match['rows']}"
         within = any(first < match.start() < last for first, last in inside)
         memory = "softcuda_dynamic_shared()" if within else "softcuda_dynamic_area"
-        cpp = f"{'' if within else 'static '}{kind} (&{match['name']}){array}"
-        cpp += f" = *reinterpret_cast<{kind} (*){array}>({memory});"
+        declared = re.sub(ATTRIBUTE, "", f"{match['before'] or ''}{match['declared']}")
+        cpp = WITHOUT_SIZE.sub(r"softcuda_\g<0>", f"typedef {declared};")
+        for name in WITHOUT_SIZE.findall(declared):
+            kind = f"softcuda_{name}"
+            cpp += f" {'' if within else 'static '}{kind} &{name} = *reinterpret_cast<{kind}*>({memory});"
         yield match.start(), match.end(), " ".join(cpp.split("\n"))
 
 

@@ -50,14 +50,6 @@ REFUSED = re.compile(
 )
 
 
-# Of static variables in templates, which are one of each instance, as they should be: there is one translation unit.
-COPIES = re.compile(
-    r"^\S+ warning: sorry: semantics of inline function static data .*\n(?: .*\n)*"
-    r"(?:\S+ note: you can work around .*\n(?: .*\n)*)?",
-    re.MULTILINE,
-)
-
-
 class BadKernel(Exception):
     """Raised when a compiler refuses a kernel; the message is its own."""
 
@@ -94,7 +86,6 @@ def explain(errors: str, text: str, source: Path, host: set[str]) -> str:
     errors = REFUSED_PTX.sub(r"\g<place> error: \g<why>", errors)
     errors = FORBIDDEN_CALL.sub(forbidden, errors)
     errors = REFUSED.sub(r"\g<place> error: \g<why>", errors)
-    errors = COPIES.sub("", errors)
     lines, out = text.split("\n"), []
     for line in errors.split("\n"):
         out += [line, *notes(line, host)]

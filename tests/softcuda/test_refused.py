@@ -82,6 +82,10 @@ FILES = {
         "#include <nowhere.h>\n__global__ void k(float* x) { x[0] = HERE; }",
         r":1:10: note: nowhere\.h is missing, and was left out: give its folder",
     ),
+    "a header of CUDA's that softcuda has not": (
+        "#include <cuda/std/nowhere>\n#ifdef FAST\n#endif\n__global__ void k(float* x) { x[0] = HERE; }",
+        r":1:10: note: cuda/std/nowhere is missing, and was left out: of cuda/ softcuda has a part",
+    ),
     "a header that may choose device code": (
         "#include <nowhere.h>\n#ifdef FAST\n#endif\n#if WIDE\n#endif",
         r":1:10: error: nowhere\.h is missing, and may define FAST, which .*\.cu:2 asks for: give its folder with -I"
@@ -117,6 +121,18 @@ FILES = {
 def test_a_macro_that_the_command_line_undefines_is_of_no_missing_header(checked: Device) -> None:
     undefines = replace(checked, flags=("-UFAST",))
     undefines.image("#include <nowhere.h>\n#ifdef FAST\n#error fast\n#endif\n__global__ void k(int* x) { *x = 1; }\n")
+
+
+@pytest.mark.parametrize("guard", ["NOWHERE_AT_ALL_H", "NOWHERE_AT_ALL_H_"])
+def test_a_missing_header_has_the_guard_of_its_name(checked: Device, guard: str) -> None:
+    checked.image(f"#include <nowhere/at-all.h>\n#ifndef {guard}\n#error other\n#endif\n__global__ void k() {{ }}\n")
+
+
+def test_an_error_comes_without_what_is_no_error(either: Device) -> None:
+    template = "template <typename T> __global__ void k(T* x) { static int unused; *x = HERE; }"
+    message = either.refusal(f"{template}\ntemplate __global__ void k<float>(float*);\n")
+    assert "HERE" in message
+    assert not re.search("instantiation|warning", message), message
 
 
 @pytest.mark.parametrize(("text", "said"), FILES.values(), ids=FILES)
