@@ -100,7 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def draw(spans: list[tuple[str, str, float, float]], picture: Path) -> None:
     """Draw a row for each process, and print what is in it."""
-    from matplotlib import pyplot  # noqa: PLC0415  # of the group "pictures"
+    from matplotlib import patches, pyplot  # noqa: PLC0415  # of the group "pictures"
 
     rows = sorted({row for row, *_ in spans}, key=lambda row: (not row.startswith("pytest"), row))
     zero = min(begin for _, _, begin, _ in spans)
@@ -123,8 +123,8 @@ def draw(spans: list[tuple[str, str, float, float]], picture: Path) -> None:
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
     axes.set_xlabel("seconds since the first process began")
-    handles = [pyplot.Rectangle((0, 0), 1, 1, color=colour) for colour in colours.values()]
-    figure.legend(handles, list(colours), loc="outside right upper")
+    handles = [patches.Patch(color=colour, label=name) for name, colour in colours.items()]
+    figure.legend(handles=handles, loc="outside right upper")
     figure.savefig(picture)
 
 

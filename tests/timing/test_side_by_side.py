@@ -23,6 +23,8 @@ from warpwatch.timing.side_by_side import VARIABLES, Delay, Plan, measure_pair
 from warpwatch.timing.stopping import FEWEST_TURNS, MOST_TURNS, PRECISE_TURNS, QUIET, TURNS_TO_TELL
 
 CASE = Case(find_case(FAMILIES, "matmul-naive-8x8-128x128x128-float32").build, (32, 32, 32))
+# Its filter lies in a variable of its module, and each copy of the inputs has another one.
+FILTERED = Case(find_case(FAMILIES, "conv2d-columns-512x8-8192x8192x3-float32").build, (256, 256, 3))
 MHZ = 1000  # clock64() of the software device counts nanoseconds
 CAPPED_READS = 20  # so often NVML is read until it tells of no cap any more
 LASTING = 10**9
@@ -128,6 +130,17 @@ def test_a_pair_begins_when_its_clock_is_measured_to_be_high(
         assert before.throttle == (POWER_CAP,)
     assert before.mhz < after.mhz or before.mhz == after.mhz == MHZ
     assert not pairs.keeps_clock_down or not played.settle
+
+
+def measure_filtered(image: Path, swap: bool) -> PairSamples:
+    plan = Plan(kind="cold", swap=swap, check=True, seconds=0.02, warm_up=0.0)
+    return measure_pair(FILTERED, image, own_side(FILTERED), image, plan)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_both_sides_have_the_inputs_of_each_copy_in_their_variables(software: Worker, swap: bool) -> None:
+    built = compile_build(FILTERED.build, software.call(describe_device).timing_target).path
+    assert software.call(measure_filtered, built, swap).new
 
 
 @pytest.mark.slow

@@ -89,8 +89,12 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     shared = sampling.begin_case(case, image, plan.checking_image, None if plan.check else plan.accepted or ())
     functions = _functions(where, other, other_image, is_new=False) if plan.swap else ()
     sampling.load_all(lambda arrays, beside: load_side(where, case, image, arrays, plan.newer, beside))
-    functions = functions or _functions(where, other, other_image, is_new=False)
-    both = [(_other_side_of(loaded, other, functions), loaded) for loaded in sampling.state.loaded]
+    both = list[tuple[Loaded, Loaded]]()
+    for loaded in sampling.state.loaded:
+        if other.symbols and both:  # which hold the inputs of one copy
+            functions = ()
+        functions = functions or _functions(where, other, other_image, is_new=False)
+        both.append((_other_side_of(loaded, other, functions), loaded))
     if plan.check:
         _check_both(both[0], shared)
     facts = sampling.describe(both[0][1], len(shared.copies), cold=plan.kind == "cold") if plan.check else {}
