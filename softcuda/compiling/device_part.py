@@ -2,7 +2,8 @@
 
 ``device_part.py FOLDER OUTPUT SOURCE NVCC FLAG...``: nvcc preprocesses the source, what host_code.py sets aside goes
 from that text, as it does for softcuda, and nvcc compiles the rest as it is (-fpreprocessed; nvcc 13.0 with g++).
-Lines stay where they are. Ends with NOTHING where there is nothing to set aside.
+Lines stay where they are. Ends with NOTHING where there is nothing to set aside, and with UNREAD where there is nothing
+to read it with.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import host_code
 import messages
 import reader
 
-NOTHING = 3  # the exit status
+NOTHING, UNREAD = 3, 4  # exit statuses
 MARK = re.compile(rf"__attribute__\(\(({reader.MARKS})\)\)")
 PHASES = {"-cubin", "--cubin", "-ptx", "--ptx", "-fatbin", "--fatbin"}  # flags that -E cannot stand beside
 
@@ -31,6 +32,9 @@ def main() -> int:
     try:
         text = preprocessed(Path(folder), Path(source), nvcc, host)
         return compile_part(text, Path(folder), Path(source), [*nvcc, "-o", output], host)
+    except reader.NoReader as error:
+        sys.stderr.write(f"host code cannot be set aside: {error}\n")
+        return UNREAD
     except messages.BadKernel as error:
         sys.stderr.write(f"{error}\n{headers.notes(host.missing)}")
         return 1

@@ -563,6 +563,10 @@ def with_packs(text: str) -> str:
     return PACK.sub(lambda match: "__make_integer_seq<integer_sequence,_Tp,_Num>".ljust(len(match[0])), text)
 
 
+class NoReader(BadKernel):
+    """Clang's front end is missing."""
+
+
 def encoded(text: str) -> str:
     """Return the text with one byte for each character, as Clang counts them."""
     return text if text.isascii() else re.sub(r"[^\x00-\x7f]", "x", text)
@@ -580,7 +584,7 @@ def bindings():
     try:
         return importlib.import_module("clang.cindex")
     except ImportError:
-        raise BadKernel(
+        raise NoReader(
             "softcuda reads CUDA C++ with Clang's front end, which is missing: pip install libclang"
         ) from None
 

@@ -98,6 +98,16 @@ def test_a_dispatch_makes_the_instances_of_pytorchs_own_types(file: Path, monkey
     assert {b"_Z5scaleIfEvPT_", b"_Z5scaleIN3c104HalfEEvPT_"} <= {*re.findall(rb"_Z5scale\w+", contents)}
 
 
+def test_where_nothing_reads_host_code_nvccs_own_error_is_told_too(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "without" / "clang").mkdir(parents=True)
+    (tmp_path / "without" / "clang" / "__init__.py").touch()  # and no cindex
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "without"))
+    with pytest.raises(CompileError, match=r"(?s)ATen/ATen\.h.*host code cannot be set aside: .*pip install libclang"):
+        image_of(file, HOST.format(DEVICE))
+
+
 @pytest.mark.slow
 def test_a_file_that_nvcc_takes_whole_is_left_whole(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "PART", Path("absent"))

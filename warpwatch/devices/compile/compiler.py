@@ -45,7 +45,7 @@ PATH_HASH = re.compile(rb"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_)")
 OF_PYTORCH = ("--expt-relaxed-constexpr",)  # PyTorch gives it to nvcc for every extension, and softcuda needs none
 PART = ENGINE / "softcuda" / "compiling" / "device_part.py"  # compiles the device code of a file
 PLACE = re.compile(r"^(\S[^:(\n]*)(?:\((\d+)\)|:(\d+):\d+): (?:fatal |catastrophic )?error", re.MULTILINE)
-NOTHING = 3  # its exit status where there is nothing to set aside
+NOTHING, UNREAD = 3, 4  # its exit status where there is nothing to set aside, or nothing to read it with
 UNKNOWN_TYPE = re.compile(r"error: .*?['\"](__half|__nv_(?:bfloat16|fp8_e\w+))['\"] (?:was|has|is|does) ")
 # Where these types are declared; the others are in cuda_fp8.h.
 HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
@@ -350,6 +350,8 @@ def _without_host_code(
     part = [sys.executable, "-S", str(PART), str(folder), str(observation.folder / "made"), source]
     code, output = _run([*part, *nvcc_call, *OF_PYTORCH], working, observation)
     places = {tuple(place) for place in PLACE.findall(said)}
+    if code == UNREAD:
+        return code, f"{said}{output}"
     if code == NOTHING or (code and places <= {tuple(place) for place in PLACE.findall(output)}):
         return 1, said
     return code, output
