@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
@@ -32,6 +33,7 @@ from warpwatch.plugin.xdist.processes import SLUG, hand, hand_back, handed_back,
 from warpwatch.runs.record import NO_GPU, Outcome, recorded
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Again
+from warpwatch.verdict import rule
 
 PART = "warpwatch_part"  # handed back to the first process of xdist: the results of another one
 SECONDS = 10  # between two lines of progress
@@ -199,6 +201,8 @@ class BenchPlugin:
         """Give all cases their verdicts together when all are measured; an interrupted run gives none."""
         run, slower = self.run, dict[str, str]()
         verdicts: dict[str, dict[str, str]] = {}
+        if run.comparison.active and not run.first:
+            threading.Thread(target=rule.get_ready).start()  # while kernels run, a second or less
         try:
             result = yield
             if (run.comparison.active or run.contracts.active) and not run.first:

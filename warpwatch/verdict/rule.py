@@ -200,6 +200,11 @@ def _mean_and_squares(values: Floats) -> tuple[float, float]:
     return mean, float(_sum(deviations * deviations))
 
 
+def get_ready() -> None:
+    """Import what decisions need, so that they need not wait for it."""
+    from scipy import optimize, special  # noqa: F401, PLC0415
+
+
 def learn(effects: Collection[Effect]) -> Prior:
     """Learn the prior from these cases' own variances: empirical Bayes with a trend, as in limma (Smyth 2004).
 
