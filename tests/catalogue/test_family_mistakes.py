@@ -195,6 +195,14 @@ FAMILY_MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"dtypes": ("float32",), "tolerance": ww.relative(1e-9)},
         "tolerance relative(1e-09) at 17x33x65, float32, allows less than float32 rounds by: C = ",
     ),
+    (
+        {"dtypes": ("float32",), "tolerance": ww.relative(1e-9)},
+        "a correct kernel would fail; allow more, such as tolerance=ww.ulp(2)",
+    ),
+    (
+        {"dtypes": ("float64", "float16"), "tolerance": ww.relative(1e-5)},
+        "such as tolerance=lambda dtype: ww.ulp(2) if dtype == 'float16' else ...",
+    ),
     ({"tolerance": ww.relative(-1.0)}, "tolerance at 17x33x65, float64, gives values that are not errors"),
     ({"tolerance": ww.relative(0.0, float("inf"))}, "gives values that are not errors: NaN, infinite or negative ones"),
     (

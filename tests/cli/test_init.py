@@ -95,8 +95,15 @@ def test_a_second_call_changes_nothing(repository: Path) -> None:
 
 def test_git_ignores_saved_runs_and_caches(repository: Path) -> None:
     (repository / ".gitignore").write_text("*.o\n.benchmarks")
-    assert "wrote .pytest_cache/, .venv/, __pycache__/ in .gitignore\n" in init(repository)
-    assert (repository / ".gitignore").read_text() == "*.o\n.benchmarks\n.pytest_cache/\n.venv/\n__pycache__/\n"
+    assert "wrote .pytest_cache/, .venv/, __pycache__/, /site/ in .gitignore\n" in init(repository)
+    text = "*.o\n.benchmarks\n.pytest_cache/\n.venv/\n__pycache__/\n"
+    assert (repository / ".gitignore").read_text() == text + "/site/\n"
+
+
+def test_git_does_not_ignore_a_site_that_is_not_the_reports(repository: Path) -> None:
+    (repository / "site").mkdir()
+    init(repository)
+    assert "site" not in (repository / ".gitignore").read_text()
 
 
 def test_a_repository_that_names_its_kernels_keeps_them(repository: Path) -> None:

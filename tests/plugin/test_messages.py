@@ -178,3 +178,12 @@ def test_the_software_device_is_a_cure_where_it_runs_the_kernel(device: DeviceIn
     assert old.is_replaced_by_software(TENSOR)
     assert not old.is_replaced_by_software(replace(TENSOR, capability=Capability(10, 0)))
     assert not old.is_replaced_by_software(replace(TENSOR, cluster=2))
+
+
+def test_a_test_without_cases_says_that_a_declaration_is_wrong(tmp_path: Path) -> None:
+    declared = declare(tmp_path) / "__init__.py"
+    declared.write_text(declared.read_text().replace("sizes=(", "tolerance=1, sizes=(", 1))
+    (tmp_path / "test_one.py").write_text(TEST + TEST.replace("tested", "edges").replace("_one", "_edge"))
+    done = run_pytest(tmp_path, "--device=software", "-q")
+    assert "1 skipped: needs a declaration without mistakes: there is no case for this test\n" in done.stdout
+    assert "1 skipped, 1 error in " in done.stdout, done.stdout + done.stderr

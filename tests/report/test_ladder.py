@@ -48,6 +48,12 @@ def test_the_page_of_results_shows_the_ladders_of_the_committed_runs() -> None:
     assert tables(committed(), FAMILIES) in (ROOT / "docs" / "h200.md").read_text()
 
 
+def test_tables_say_what_their_times_are() -> None:
+    run = committed()[-1]
+    noted = replace(run, gpu=replace(run.gpu, note="times of the host"))
+    assert tables([noted], FAMILIES) == f"**{run.gpu.name}: times of the host.**\n\n{tables([run], FAMILIES)}"
+
+
 def test_tables_are_made_of_runs_of_the_same_work() -> None:
     runs = committed()
     assert same_work(runs) == runs

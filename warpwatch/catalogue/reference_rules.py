@@ -22,6 +22,7 @@ from warpwatch.catalogue.tolerance import DotError, Exact, Rule
 
 UNAVOIDABLE = 64  # roundings of the largest input, by which right results may differ
 TELLING = 16  # elements of all arrays, from which on their order shows
+ULP, ULP_OF = "tolerance=ww.ulp(2)", "tolerance=lambda dtype: ww.ulp(2) if dtype == '%s' else ..."  # a type's own
 FEW, MOST_ELEMENTS = 3, 2**16  # tested shapes on which a tolerance is tried, and the elements of their arrays
 
 
@@ -130,7 +131,7 @@ def _roundings(family: Family, dtype: str) -> Checks:
             excess[worst] <= 0,
             f"{rule} {at(case.shape, dtype)} allows less than {array.dtype} rounds by: {array.name} = "
             f"{values[worst]:.6g} becomes {rounded[worst]:.6g}, off by {error[worst]:.2g}, allowed {bound[worst]:.2g}: "
-            f"a correct kernel would fail; allow more, such as ww.ulp(2), if need be by a function of dtype",
+            f"a correct kernel would fail; allow more, such as {ULP if len(family.dtypes) < 2 else ULP_OF % dtype}",
         )
 
 

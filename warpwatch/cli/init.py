@@ -35,6 +35,7 @@ AGENTS, AGENTS_TEMPLATE = "AGENTS.md", "AGENTS.md.txt"
 WRITES = {True: "would write", False: "wrote"}
 LINES = "pyproject.toml.txt"
 IGNORED = (".benchmarks/", ".pytest_cache/", ".venv/", "__pycache__/")  # of .gitignore: saved runs, and what is made
+SITE = "site"  # where NEXT has the report write pages
 NEXT = """\
 python -m pytest tests  # is the example right? Without a GPU, the software device runs it
 python -m pytest bench  # how fast is it? Commit it then, and change the kernel
@@ -103,7 +104,8 @@ def _write(path: Path, template: str, dry_run: bool) -> bool:
 def _ignore(path: Path, dry_run: bool) -> None:
     """Have git ignore saved runs and caches, and say so."""
     before = path.read_text() if path.is_file() else ""
-    missing = [line for line in IGNORED if not {line, line.rstrip("/")} & {*before.split()}]
+    own = () if (path.parent / SITE).exists() else (f"/{SITE}/",)  # one that is there holds files of others
+    missing = [line for line in (*IGNORED, *own) if not {line, line.strip("/"), line.rstrip("/")} & {*before.split()}]
     if not missing or path.is_symlink():
         print(f"left {path} as it is")
         return

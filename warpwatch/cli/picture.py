@@ -40,7 +40,7 @@ def pictures(project: Project, runs: Sequence[RunRecord], folder: Path) -> list[
             path = folder / f"{family.name}-{dtype}.svg"
             drawn[path] = picture.drawn(results, ["svg"])["svg"]
     if not drawn:
-        cure = "time kernels and their references, or draw others by `warpwatch study FAMILY --from RUN`"
+        cure = "time both (docs/your-kernels.md, ladders), or draw times by `warpwatch study FAMILY --from RUN`"
         raise BadRun(f"{runs[-1].path}: no case of a family with ladder_shapes was timed beside its reference: {cure}")
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in drawn.items():

@@ -42,6 +42,7 @@ BUILDS: Mapping[str, Callable[[Families], Iterable[Build]]] = {
 }
 CASES_HELP, BUILDS_HELP = f"names: {', '.join(CASES)}", f"names: {', '.join(BUILDS)}"
 WITH_PROBLEMS = ("tested", "timed")  # lists whose tests also fail once for each mistake in a declaration
+NO_CASE = "needs a declaration without mistakes: there is no case for this test"  # pytest says: empty parameter set
 
 
 def cases_of(
@@ -102,7 +103,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             if not values and not problems(config.stash[PROJECT].families):
                 nothing = "stands for nothing here, so that nothing would be tested: leave the test out"
                 _refuse(metafunc, kind, _refusal_of_sizes(config) or nothing)
-            metafunc.parametrize(PARAMETER, values, ids=[value.id for value in values], indirect=True)
+            given = values or [pytest.param(None, marks=pytest.mark.skip(reason=NO_CASE))]
+            metafunc.parametrize(PARAMETER, given, ids=[value.id for value in given], indirect=True)
 
 
 def _refusal_of_sizes(config: pytest.Config) -> str:

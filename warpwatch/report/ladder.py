@@ -101,4 +101,5 @@ def tables(runs: Sequence[RunRecord], families: Sequence[Family]) -> str:
     if not any(parts := [*parts, _reached(families, results.runs)]):
         timed = [case for case in timed_cases(families) if case.id in results.today.cases]
         raise BadRun(f"{results.today.path}: has no shape that a family names in ladder_shapes{_cure(timed)}")
-    return "\n\n".join(filter(None, parts))
+    gpu = results.today.gpu
+    return "\n\n".join(filter(None, [f"**{gpu.name}: {gpu.note}.**" if gpu.note else "", *parts]))
