@@ -189,6 +189,17 @@ def test_a_range_that_begins_before_the_call_has_nothing_to_compare(
     assert "no commit that can be used changed what its declarations say, so there are no two versions to" in said
 
 
+def test_a_commit_whose_declarations_cannot_be_read_is_named_once(
+    history: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = history.commit("The call")
+    words = ('"""Calls the driver', 'raise RuntimeError("""Calls the driver')
+    wrong = history.commit("Broken", words)
+    history.commit("Mended", words[::-1])
+    assert history.bisect(f"{good}..HEAD", "--device=software") == 1
+    assert f"such as {wrong[:12]}: its declarations cannot be read by this code (" in capsys.readouterr().out
+
+
 # explain
 
 

@@ -223,7 +223,7 @@ def build_all(project: Project, cases: Sequence[Case], commits: Sequence[Commit]
         try:
             return build_cases(commit.id, commit.id[:12], [case.id for case in cases], project, target)
         except BadRevision as error:
-            return str(error)
+            return str(error).removeprefix(f"{commit.id[:12]}: ")
 
     calls = {commit.id: functools.partial(build, commit) for commit in commits}
     built = {commit: job.result() for commit, job in on_all_cores(calls, progress("building commits")).items()}
