@@ -44,6 +44,7 @@ WORDS = re.compile(
 SHARED = re.compile(r"\b__shared__\b[^;{}()]*")
 CLASS = re.compile(rf"\b(?:struct|class)\s+(?:{ATTRIBUTE}\s*)*(\w+)")
 BOUNDS = re.compile(r"__launch_bounds__\s*\(")
+BRACES = re.compile(rf"{STRING}|[{{}}]")
 RETURN = re.compile(rf"{STRING}|\b(?P<back>return\s*;)")
 
 # Where a line begins with #pragma, g++ reads it as one and knows which to leave alone.
@@ -120,10 +121,11 @@ def dynamic_shared(unit: Unit) -> Iterator[Edit]:
     """Yield references to shared memory in place of arrays without a size.
 
     References, so that the address of one is that of an array. Where no function is around them, only what has an
-    address before the program runs can be referred to.
+    address before the program runs can be referred to. What a block declares again, as two headers do, it has once.
     """
     found = list(unit.find(DYNAMIC))
     inside = [(each.body, each.end) for each in unit.functions(unit.declared)] if found else []
+    behind = dict[str, int]()  # where the last one of a text ends
     for match in found:
         within = any(first < match.start() < last for first, last in inside)
         memory = "softcuda_dynamic_shared()" if within else "softcuda_dynamic_area"
@@ -132,7 +134,18 @@ def dynamic_shared(unit: Unit) -> Iterator[Edit]:
         for name in WITHOUT_SIZE.findall(declared):
             kind = f"softcuda_{name}"
             cpp += f" {'' if within else 'static '}{kind} &{name} = *reinterpret_cast<{kind}*>({memory});"
-        yield match.start(), match.end(), " ".join(cpp.split("\n"))
+        cpp = " ".join(cpp.split())
+        is_again = cpp in behind and _in_one_block(unit.text, behind[cpp], match.start())
+        behind[cpp] = match.end()
+        yield match.start(), match.end(), ";" if is_again else cpp
+
+
+def _in_one_block(text: str, first: int, last: int) -> bool:
+    """Return whether no bracket closes between two places that has opened before them, and none stays open."""
+    depths = [0]
+    for match in BRACES.finditer(text, first, last):
+        depths.append(depths[-1] + {"{": 1, "}": -1}.get(match[0], 0))
+    return min(depths) == depths[-1] == 0
 
 
 def plain_words(text: str, begin: int) -> str:

@@ -43,7 +43,7 @@ using Spans = std::map<uintptr_t, Span>; // by where they end: none overlap
 
 struct OfStream {
     Spans written, read;
-    DoingPointer last; // launch with checks
+    std::vector<DoingPointer> open; // the last launch, with checks, and those before it that it did not wait for
 };
 
 struct Races {
@@ -134,25 +134,36 @@ std::vector<Race> judged(const std::vector<const std::vector<Touch>*>& lists, co
     return found;
 }
 
-// Of the launch before in the stream, where the present one may begin before that has ended.
+bool is_next(const DoingPointer& first, const DoingPointer& second) { return first->operation.tick + 1 == second->operation.tick; }
+
+// Of launches before in the stream, where the present one may begin before they have ended: it waits for the last alone, and
+// so for those before that for which the last waited.
 std::vector<Race> judged_early(const Launch& launch, const DoingPointer& by)
 {
     std::vector<Race> found;
     std::lock_guard<std::mutex> lock(races.mutex);
-    const size_t slot = by->operation.slot;
-    if (!launch.programmatic || slot >= races.streams.size())
-        return found;
-    OfStream& stream = races.streams[slot];
-    const uint64_t before = by->operation.tick - 1;
-    if (!stream.last || stream.last->operation.tick != before || before <= by->operation.waited)
-        return found;
-    const Footprint& touched = early.waits ? early.touched : footprint_of_launch();
-    for (const auto* touches : {&touched.read, &touched.written})
-        for (const Touch& touch : *touches) {
-            find(stream.written, touch, by, found, stream.last);
-            if (writes(touch.deed))
-                find(stream.read, touch, by, found, stream.last);
-        }
+    if (by->operation.slot >= races.streams.size())
+        races.streams.resize(by->operation.slot + 1);
+    OfStream& stream = races.streams[by->operation.slot];
+    auto& open = stream.open;
+    if (!launch.programmatic || open.empty() || !is_next(open.back(), by))
+        open.clear();
+    for (const DoingPointer& other : open) {
+        if (other->operation.tick <= by->operation.waited)
+            continue;
+        const Footprint& touched = early.waits && is_next(other, by) ? early.touched : footprint_of_launch();
+        for (const auto* touches : {&touched.read, &touched.written})
+            for (const Touch& touch : *touches) {
+                find(stream.written, touch, by, found, other);
+                if (writes(touch.deed))
+                    find(stream.read, touch, by, found, other);
+            }
+    }
+    if (early.waits)
+        open.clear();
+    else if (open.size() == most_races)
+        open.erase(open.begin());
+    open.push_back(by);
     return found;
 }
 
@@ -241,11 +252,14 @@ std::string text_of_early(const Race& race)
     const uintptr_t to = std::min(first.touch.last, second.touch.last);
     std::string also_first, also_second;
     const std::string place_first = place_of(first, also_first), place_second = place_of(second, also_second);
+    const bool is_last = is_next(first.by, second.by);
+    const char* how = !early.waits ? ", and never waits for the launch before it"
+        : is_last ? ", before it waits for the launch before it" : ", and waits for the launch before it alone";
     return "race between launches in " + second.by->name + "\n  " + place_second + second.by->name + " " + verb(second.touch.deed) + " "
-        + bytes_text(from, to, second, first) + (early.waits ? ", before it waits" : ", and never waits") + " for the launch before it"
-        + also_second + "\n  " + place_first + first.by->name + " " + verb(first.touch.deed)
-        + " them, and need not have ended, because the launch after it is programmatic" + also_first
-        + "\n    call cudaGridDependencySynchronize() (griddepcontrol.wait) before what the launch before touches";
+        + bytes_text(from, to, second, first) + how + also_second + "\n  " + place_first + first.by->name + " " + verb(first.touch.deed)
+        + " them, and need not have ended, because the launch after it is programmatic"
+        + (is_last ? "" : " and never waits") + also_first + "\n    call cudaGridDependencySynchronize() (griddepcontrol.wait) "
+        + (is_last ? "before what the launch before touches" : "in the launches between the two too");
 }
 
 DoingPointer present(const std::string& name, const Launch* launch)
@@ -388,9 +402,6 @@ void judge_launch(const Launch& launch)
         tell(launch_failed, text_of_early(race));
     for (const Race& race : judged({&footprint.read, &footprint.written}, by))
         tell(launch_failed, text_of(race));
-    std::lock_guard<std::mutex> lock(races.mutex);
-    if (by->operation.slot < races.streams.size())
-        races.streams[by->operation.slot].last = by;
 }
 
 void order_begins_launch() { early = {}; }

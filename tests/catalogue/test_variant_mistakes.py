@@ -79,6 +79,8 @@ VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     (step(block=(8, 8, 8, 8)), "launches of first: block of matmul-tiled-8x8-17x33x65-float64 is (8, 8, 8, 8)"),
     (step(after="second"), "launches has first after 'second'; the steps before it are none"),
     (step(stream=2), "launches has a step of first on the stream 2: give it a name"),
+    (step(programmatic=1), "launches has first with programmatic = 1: give True or False"),
+    (step(cooperative="no"), "launches has first with cooperative = 'no': give True or False"),
     (step(programmatic=True), "launches has the programmatic step first first: give programmatic=True to a step that"),
     (steps(stream="b"), "launches has the programmatic step second beside streams, between which events are waited"),
     (

@@ -174,6 +174,32 @@ def test_without_a_gpu_a_call_is_not_looked_at(history: History, capsys: pytest.
     assert "what a call launches is seen on a GPU alone\n" in capsys.readouterr().out
 
 
+def test_a_range_that_begins_before_the_call_has_nothing_to_compare(
+    history: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declared = history.folder / "mine" / "__init__.py"
+    text = declared.read_text()
+    declared.write_text(text.replace('"memcpy", "the', '"other", "the'))
+    before = history.commit("A call by another name")
+    declared.write_text(text)
+    history.commit("The call")
+    assert history.bisect(f"{before}..HEAD", "--device=software") == 1
+    said = capsys.readouterr().out
+    assert f"such as {before[:12]}: it does not have this case\n" in said
+    assert "no commit that can be used changed what its declarations say, so there are no two versions to" in said
+
+
+def test_a_commit_whose_declarations_cannot_be_read_is_named_once(
+    history: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = history.commit("The call")
+    words = ('"""Calls the driver', 'raise RuntimeError("""Calls the driver')
+    wrong = history.commit("Broken", words)
+    history.commit("Mended", words[::-1])
+    assert history.bisect(f"{good}..HEAD", "--device=software") == 1
+    assert f"such as {wrong[:12]}: its declarations cannot be read by this code (" in capsys.readouterr().out
+
+
 # explain
 
 

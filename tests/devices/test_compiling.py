@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,23 @@ def test_what_the_cache_has_needs_no_permit(tmp_path: Path, monkeypatch: pytest.
         assert compilation.image(BUILDS[0], TARGET).path.is_file()
         compilation.stop()
         assert len(asked) == 1
+
+
+def test_functions_that_return_machine_code_run_at_the_same_time() -> None:
+    both, came = threading.Barrier(2), list[str]()
+
+    def source(arch: str) -> bytes:
+        both.wait(timeout=5)
+        came.append(arch)
+        return b"no machine code"
+
+    compilation = Compilation(2)
+    builds = [replace(build, variant=replace(build.variant, source=source)) for build in BUILDS[:2]]
+    for build in builds:
+        compilation.add(build, TARGET)
+    compilation.finish_all()
+    assert came == ["sm_90", "sm_90"]
+    compilation.stop()
 
 
 @pytest.mark.slow

@@ -75,6 +75,8 @@ WRONG = {
     "no kernel says that the next one may begin early": "write(a, p); early('consume', a, q, p)",
     "the second of two that begin early does not wait": "run('produce_early', a, r); "
     "early('consume_where_one_waits', a, q, r); early('consume', a, p, q)",
+    "the second of three that begin early does not wait": "run('produce_early', a, p); early('produce_early', a, r)\n"
+    "early('consume_after_wait', a, q, p)",
 }
 RIGHT = {
     # Kernels of two streams.
@@ -152,6 +154,12 @@ RIGHT = {
     "a kernel that begins early needs nothing": "run('produce_early', a, p); early('produce', a, q, 0)",
     "three kernels of which the last two wait": "write(a, p); early('consume_after_wait', a, q, p)\n"
     "early('consume_after_wait', a, r, q)",
+    "the third reads what the first writes, and all wait": "write(a, p); early('consume_after_wait', a, q, p)\n"
+    "early('consume_after_wait', a, r, p)",
+    "the second waits no more than the third needs": "write(a, p); early('produce_early', a, q)\n"
+    "early('consume_after_wait', a, r, q)",
+    "a usual one ends what the second did not wait for": "run('produce_early', a, p); early('produce_early', a, r)\n"
+    "write(a, r); early('consume_after_wait', a, q, p)",
     "the next kernel is a usual one": "run('produce_early', a, p); copy(a, q, p)",
     "the host waits for the first of two": "run('produce_early', a, p); a.synchronize(); early('consume', a, q, p)",
     "a copy lies between": "run('produce_early', a, p); copy_memory(r, p, a); early('consume', a, q, p)",
@@ -184,6 +192,11 @@ and never waits for the launch before it
   kernel.cu:47: produce_early writes them, and need not have ended, because the launch after it is programmatic
     call cudaGridDependencySynchronize() (griddepcontrol.wait) before what the launch before touches""",
     "a kernel that begins early reads before it waits": ", before it waits for the launch before it\n",
+    "the second of three that begin early does not wait": """consume_after_wait reads bytes 0 to 1023 of \
+from (argument 2), 1,024 bytes, and waits for the launch before it alone
+  kernel.cu:47: produce_early writes them, and need not have ended, because the launch after it is programmatic \
+and never waits
+    call cudaGridDependencySynchronize() (griddepcontrol.wait) in the launches between the two too""",
     "a kernel that begins early writes what is read": "\n  kernel.cu:7: produce writes bytes 0 to 1023 of",
     "halves that share an element": "writes bytes 1020 to 1023 of to (argument 1)",
     "one byte of a word": "writes byte 101 of to (argument 1)",

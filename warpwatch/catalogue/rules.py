@@ -578,6 +578,8 @@ def _launches(family: Family, variant: Variant) -> Checks:
         yield isinstance(step, Step), f"holds {step!r}, which is not a Step: give ww.Step for each launch"
     for i, step in enumerate(variant.launches):
         entries = [other.entry for other in variant.launches[:i]]
+        for name, value in (("cooperative", step.cooperative), ("programmatic", step.programmatic)):
+            yield isinstance(value, bool), f"has {step.entry} with {name} = {value!r}: give True or False"
         yield isinstance(step.stream, str), f"has a step of {step.entry} on the stream {step.stream!r}: give it a name"
         for name in step.awaited:
             yield (

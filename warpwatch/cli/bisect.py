@@ -223,7 +223,7 @@ def build_all(project: Project, cases: Sequence[Case], commits: Sequence[Commit]
         try:
             return build_cases(commit.id, commit.id[:12], [case.id for case in cases], project, target)
         except BadRevision as error:
-            return str(error)
+            return str(error).removeprefix(f"{commit.id[:12]}: ")
 
     calls = {commit.id: functools.partial(build, commit) for commit in commits}
     built = {commit: job.result() for commit, job in on_all_cores(calls, progress("building commits")).items()}
@@ -427,8 +427,10 @@ def _bisect_case(
             f"  inputs are drawn in another way since {_named(drawn)}: all were, or would be, timed on today's inputs"
         )
     if len(codes) < 2:
-        none = "no commit changed its machine code, launches or arguments"
-        print(f"  {none}, so none of them changed what the kernel costs")
+        what = "what its declarations say" if is_call else "its machine code, launches or arguments"
+        none = f"no commit {'that can be used ' * bool(why)}changed {what}"
+        follows = "there are no two versions to compare" if why else "none of them changed what it costs"
+        print(f"  {none}, so {follows}")
         return structs.replace(entry, note=none)
     if measurer is None and is_call:
         print(f"  {why_not}; what a call launches is seen on a GPU alone")

@@ -7,6 +7,7 @@ import functools
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 from warpwatch.catalogue import named_arguments
@@ -28,6 +29,7 @@ from warpwatch.devices.compile.compiler import (
     digest_of,
     name_from,
     nvcc,
+    permitted,
     private_folder,
     read_image,
 )
@@ -257,8 +259,9 @@ def compile_build(build: Build, target: Target | None) -> Image:
     try:
         if text_of(build) or not callable(variant.source):
             return compile_entries(kernels_of(build), target)
-        code = returned_code(build, target.arch)
-    except CompileError:
+        with permitted():  # it may compile for as long as it likes
+            code = returned_code(build, target.arch)
+    except (CompileError, CancelledError):
         raise
     except Exception as error:  # a declaration's own function may raise anything
         if not callable(getattr(variant.source, "make", variant.source)):
