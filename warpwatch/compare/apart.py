@@ -50,7 +50,7 @@ class Answer(conversation.Answer):
 
 
 class SameWork(Exception):
-    """Tells that both sides of a call do the same work, so that there is nothing to measure."""
+    """Raised where both sides of a call do the same work: there is nothing to measure."""
 
 
 def _take_turn(sides: Sequence[Callable[[], float | None]], is_new: bool) -> float | None:
