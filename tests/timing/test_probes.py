@@ -137,9 +137,19 @@ def test_a_way_that_differs_clearly_is_a_fault(way: str, seconds: list[float], s
     assert problem.startswith(said) if said else not problem
 
 
-@pytest.mark.parametrize(("shortest", "said"), [(1.5e-3, "takes 0.433 times as long"), (7e-4, "")])
-def test_where_the_host_takes_the_times_the_shortest_differ_too(shortest: float, said: str) -> None:
-    problem = _problem({USUAL: [*[1.5e-3] * 9, shortest], "again": [6.5e-4] * 10}, 0.5, 2e-4)
+@pytest.mark.parametrize(
+    ("usual", "way", "seconds", "said"),
+    [
+        ([*[1.5e-3] * 9, 1.5e-3], "again", [6.5e-4] * 10, "takes 0.433 times as long"),
+        ([*[1.5e-3] * 9, 7e-4], "again", [6.5e-4] * 10, ""),
+        ([4e-4, 3e-3, 3e-3], "unseen", [2e-3] * 2, "takes 5 times as long"),  # most of the usual ones were interrupted
+        ([4e-4, 3e-3, 3e-3], "unseen", [2e-3, 5e-4], ""),
+    ],
+)
+def test_where_the_host_takes_the_times_the_shortest_decide(
+    usual: list[float], way: str, seconds: list[float], said: str
+) -> None:
+    problem = _problem({USUAL: usual, way: seconds}, 0.5, 2e-4)
     assert problem.startswith(said) if said else not problem
 
 

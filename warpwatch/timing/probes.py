@@ -248,30 +248,21 @@ def _rotate(array: GuardedArray, source: GuardedArray) -> None:
 
 
 def _problem(times: Timed, share: float, least: float = 0.0) -> str:
-    """Say how a way differs clearly from the usual one, by ``least`` seconds; empty where none does.
+    """Say how a way differs clearly from the usual one; empty where none does.
 
-    ``least``: above 0 where the host takes the times. What else runs there only makes them longer, one way's by chance
-    more than the other's; so the shortest differ by that, too.
+    ``least``: above 0 where the host takes the times: seconds by which they differ at least. What else runs there only
+    makes them longer, by chance some of one way only, or so many of both that they overlap; the shortest decide.
     """
     usual = times[USUAL]
+    typical: Callable[[Sequence[float]], float] = min if least else statistics.median
     for name, seconds in times.items():
         fast, slow = (seconds, usual) if name == "again" else (usual, seconds)
-        if (
-            name != USUAL
-            and _is_faster(fast, slow, share)
-            and statistics.median(slow) - statistics.median(fast) > least
-            and (not least or min(slow) - min(fast) > least)
-        ):
-            own, other = statistics.median(seconds), statistics.median(usual)
+        is_apart = least or np.quantile(fast, 0.75) < np.quantile(slow, 0.25)  # hardly a value of both overlaps
+        if name != USUAL and is_apart and typical(fast) < min(share * typical(slow), typical(slow) - least):
+            own, other = typical(seconds), typical(usual)
             said = SAID[name].format(*(f"{each * 1e6:,.2f} µs" for each in (own, other)))
             return f"takes {own / other:.3g} times as long {said}"
     return ""
-
-
-def _is_faster(fast: Sequence[float], slow: Sequence[float], share: float) -> bool:
-    """Return whether the median is below that share of the other one, and hardly a value of both overlaps."""
-    is_apart = np.quantile(fast, 0.75) < np.quantile(slow, 0.25)
-    return bool(is_apart) and statistics.median(fast) < share * statistics.median(slow)
 
 
 def peak_rate(case: Case, info: DeviceInfo, highest: float = 0.0) -> tuple[float, str]:
