@@ -108,7 +108,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Outcomes = Callable[[Collection[str]], dict[str, Outcome]]
 
 
-@pytest.fixture(scope="module", params=[(), ("--untrusted",)], ids="".join)
+@pytest.fixture(scope="module", params=[(), pytest.param(("--untrusted",), marks=pytest.mark.slow)], ids="".join)
 def outcomes(request: pytest.FixtureRequest, folder: Path) -> Outcomes:
     """Give outcomes of cases, which are timed with others that this session's tests of the module ask about."""
     apart = "--untrusted" in request.param

@@ -162,6 +162,7 @@ def test_it_holds_the_engine_and_the_software_device_and_nothing_else(wheel: Pat
     assert {name for name in names if not name.startswith(info)} == tracked
 
 
+@pytest.mark.slow
 def test_its_metadata_is_whole(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     info = f"warpwatch-{__version__}.dist-info"

@@ -185,6 +185,7 @@ def test_counts_and_exit_status(found: Found) -> None:
     )
 
 
+@pytest.mark.slow
 def test_spills(found: Found) -> None:
     old, new = found.kernels("spills")
     assert (old.needs.local_bytes, new.needs.registers <= 40) == (0, True)
@@ -195,6 +196,7 @@ def test_spills(found: Found) -> None:
     assert f"work-spills{BUILD} (sm_90): local memory of a thread grew from 0 to" in found.done.stderr
 
 
+@pytest.mark.slow
 def test_other_kinds_and_numbers_of_instructions_are_counted(found: Found) -> None:
     old, new = found.kernels("loads")
     assert (old.code.outside["global load 16 B"], new.code.outside["global load 4 B"]) == (1, 4)
@@ -210,6 +212,7 @@ def test_other_kinds_and_numbers_of_instructions_are_counted(found: Found) -> No
     assert old.code.instructions < new.code.instructions
 
 
+@pytest.mark.slow
 def test_more_shared_memory(found: Found) -> None:
     old, new = found.kernels("shared")
     assert [side.needs.shared_bytes for side in (old, new)] == [4096, 48_000]
@@ -218,6 +221,7 @@ def test_more_shared_memory(found: Found) -> None:
     assert f"work-shared{BUILD} (sm_90): occupancy at 128 threads fell from 1.00 to 0.25" in found.done.stderr
 
 
+@pytest.mark.slow
 def test_the_same_code_in_other_blocks_is_told(found: Found) -> None:
     old, new = found.kernels("launched")
     assert old.needs == new.needs
@@ -226,6 +230,7 @@ def test_the_same_code_in_other_blocks_is_told(found: Found) -> None:
     assert "work_launched: the machine code is the same, and is launched in other blocks" in found.done.stdout
 
 
+@pytest.mark.slow
 def test_notes_say_what_figures_do_not(found: Found) -> None:
     case = f"work-renamed{BUILD}".replace("-float32", "-1024-float32")
     for name, note in (
@@ -238,6 +243,7 @@ def test_notes_say_what_figures_do_not(found: Found) -> None:
     assert f"error: work-ready{BUILD} (sm_90): {NO_CODE}" in found.done.stderr
 
 
+@pytest.mark.slow
 def test_new_and_gone_kernels_are_told_with_what_is_known(found: Found) -> None:
     old, new = found.kernels("added")
     assert (old, new.code.instructions > 5) == (None, True)
@@ -245,6 +251,7 @@ def test_new_and_gone_kernels_are_told_with_what_is_known(found: Found) -> None:
     assert f"only in the merge base with main: work-gone{BUILD} (sm_90)" in found.done.stdout
 
 
+@pytest.mark.slow
 def test_a_build_that_fails_on_one_side_says_which_and_where(found: Found) -> None:
     (note,) = found.build("broken").notes
     assert note.startswith("in the working tree, mine/broken.cu does not compile: ")

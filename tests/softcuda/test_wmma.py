@@ -86,6 +86,7 @@ def test_a_tile_kernel_on_tensor_cores(either: Device, name: str) -> None:
         assert (abs(got - a @ b) <= 4 * 2.0**-24 * (abs(a) @ abs(b))).all()
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["by_wmma", "by_ptx"])
 @pytest.mark.parametrize("barrier", ["FIRST", "SECOND"])

@@ -144,6 +144,7 @@ def test_the_neighbour_that_shares_their_operands_is_right_and_saved(alone: Ran)
     assert alone.saved == {TILED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", FAULTS, ids=NAMES.get)
 def test_a_pair_whose_new_side_is_wrong_fails(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
     new, _ = paired
@@ -152,6 +153,7 @@ def test_a_pair_whose_new_side_is_wrong_fails(paired: tuple[Ran, Ran], block: tu
     assert new.saved == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [block for block in FAULTS if block != (32, 32)], ids=NAMES.get)
 def test_a_pair_whose_old_side_is_wrong_is_incomparable(paired: tuple[Ran, Ran], block: tuple[int, int]) -> None:
     """A write past the end is found only by a build with checks, which the other revision's side does not have."""

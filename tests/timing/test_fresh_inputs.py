@@ -47,6 +47,7 @@ def test_no_two_launches_have_the_same_inputs_and_the_reference_knows_each(softw
             assert np.mean(first["A"] == second["A"]) < 0.01
 
 
+@pytest.mark.slow
 def test_large_inputs_are_no_long_parts_of_earlier_ones(software: Worker) -> None:
     there, _ = software.call(written, find_case(FAMILIES, "copy-memcpy-vendor-1048576-float32"))
     far = PIECE // 4  # elements, so that both of a pair are never of one piece

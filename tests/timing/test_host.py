@@ -286,6 +286,7 @@ def case_of(folder: Path) -> dict[str, Any]:
     return next(case for case in json.loads((folder / "run.json").read_text())["cases"] if case["id"] == CASE)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_slower_host_path_is_found_by_its_own_gate_alone(repository: Path) -> None:
     edit(repository, SPIN)

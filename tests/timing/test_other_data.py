@@ -183,6 +183,7 @@ def test_cases_are_left_out_by_their_reason() -> None:
     assert Data().leaves_out(find_case(FAMILIES, "copy-naive-256-1048576-float32")) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 def test_a_kernel_whose_time_depends_on_its_data_is_named(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def rate(factor: float, processes: int = 5, seed: int = 0, **fields: object) -> 
     return Rate(**given | fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_no_more_than_one_run_in_a_hundred_breaks_a_limit_that_all_cases_just_keep() -> None:
     broken = sum(
         any(clause.standing == Standing.BROKEN for clause in judge([rate(1.0, seed=20 * run + i) for i in range(20)]))
