@@ -59,21 +59,7 @@ def record(runs: Sequence[RunRecord]) -> Recording:
     Runs of several GPUs are left out, and those that are thinned, whose samples are too few for other tools' rules.
     Raises BadRun where no GPU has two others: one process does not show a spread.
     """
-    runs = [run for run in runs if len(by_gpu(run)) == 1 and not _is_thinned(run)]
-    runs = [run for run in runs if sum(other.gpu_uuid == run.gpu_uuid for other in runs) > 1]
-    if not runs:
-        raise BadRun(
-            "no two of these runs are whole runs of the same GPU alone, and a single one does not show the spread "
-            "between processes: give at least two runs of a GPU that are not thinned"
-        )
-    if len(slugs := sorted({run.slug for run in runs})) > 1:
-        raise BadRun(f"these runs are of several models ({', '.join(slugs)}): give those of one")
-    names = [name for name in runs[0].cases if all(same_code(name, run, runs[0]) for run in runs)]
-    if not names:
-        raise BadRun(
-            "these runs have no case in common that is known to be the same work in all of them: `python -m warpwatch "
-            "baseline migrate` adds what earlier runs do not record of it"
-        )
+    runs, names = _of_the_same_work(runs)
     deviations: dict[str, list[float]] = defaultdict(list)
     shapes: dict[str, list[Samples]] = defaultdict(list)
     offsets: list[float] = []
@@ -99,6 +85,26 @@ def record(runs: Sequence[RunRecord]) -> Recording:
         seconds=min(gaps),  # in longer gaps something else ran
         gpus=len({run.gpu_uuid for run in runs}),
     )
+
+
+def _of_the_same_work(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[str]]:
+    """Return the whole runs that have another one of their GPU, and the cases that all of them have. Raises BadRun."""
+    whole = [run for run in runs if len(by_gpu(run)) == 1 and not _is_thinned(run)]
+    usable = [run for run in whole if sum(other.gpu_uuid == run.gpu_uuid for other in whole) > 1]
+    if not usable:
+        raise BadRun(
+            "no two of these runs are whole runs of the same GPU alone, and a single one does not show the spread "
+            "between processes: give at least two runs of a GPU that are not thinned"
+        )
+    if len(slugs := sorted({run.slug for run in usable})) > 1:
+        raise BadRun(f"these runs are of several models ({', '.join(slugs)}): give those of one")
+    names = [name for name in usable[0].cases if all(same_code(name, run, usable[0]) for run in usable)]
+    if not names:
+        raise BadRun(
+            "these runs have no case in common that is known to be the same work in all of them: `python -m warpwatch "
+            "baseline migrate` adds what earlier runs do not record of it"
+        )
+    return usable, names
 
 
 def _is_thinned(run: RunRecord) -> bool:
