@@ -81,6 +81,7 @@ def statement(inside: str) -> str:
         code = None
     if not isinstance(code, str):
         raise UnknownPtx(template or "with other words than volatile")
+    code = code.replace("%=", "_")  # a number of this statement's own, as whose labels they are seen nowhere else
     variables: list[str] = []
     for number, section in enumerate(sections[:2]):
         # nvcc takes operands with no comma between them.

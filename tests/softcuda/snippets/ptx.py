@@ -150,8 +150,8 @@ PTX += [
     three("{ .reg .pred p; setp.gt.u32 p, %1, %2; selp.b32 %0, %3, 99, p; }", lambda t: t if word_a(t) > word_b(t) else 99),
     three("{ .reg .pred p, q; setp.lt.s32 p|q, %3, 9; selp.u32 %0, 1, 0, q; @p add.u32 %0, %0, 4; }", lambda t: 4 if t < 9 else 1),
     three("{ .reg .pred p, q; setp.ge.u32 p, %3, 5; setp.le.and.u32 q, %3, 7, p; selp.u32 %0, 1, 0, q; }", lambda t: int(5 <= t <= 7)),
-    three("{ .reg .pred p; .reg .u32 x<2>; mov.u32 x0, 5; mov.u32 x1, 0; AGAIN: add.u32 x1, x1, %3; sub.u32 x0, x0, 1;"
-          " setp.ne.u32 p, x0, 0; @p bra AGAIN; mov.u32 %0, x1; }", lambda t: 5 * t),
+    three("{ .reg .pred p; .reg .u32 x<2>; mov.u32 x0, 5; mov.u32 x1, 0; AGAIN_%=: add.u32 x1, x1, %3; sub.u32 x0, x0, 1;"
+          " setp.ne.u32 p, x0, 0; @p bra AGAIN_%=; mov.u32 %0, x1; }", lambda t: 5 * t),
     of("u", 'r = word_a(t); asm("add.u32 %0, %0, %1;" : "+r"(r) : "n"(5));', lambda t: word_a(t) + 5),
     of("u", 'asm("mov.b64 {%0, _}, %1;" : "=r"(r) : "d"(double_a(t)));', lambda t: bits_of(double_a(t), "d")),
     of("d", 'asm("mov.b64 %0, {%1, %2};" : "=d"(r) : "r"(t), "r"(0x3ff00000));', lambda t: 1 + t * 2.0**-52),
