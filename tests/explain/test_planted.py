@@ -15,6 +15,7 @@ from warpwatch.explain.explanation import CaseCode, explain, other_code
 from warpwatch.revision.commit import compile_other_kernels, read_other_kernels
 from warpwatch.verdict.rule import Verdict
 
+pytestmark = pytest.mark.slow
 ARCH = "sm_90"
 Codes = Mapping[str, tuple[CaseCode, CaseCode]]
 
@@ -52,7 +53,6 @@ def test_registers_that_are_spilled_are_told_from_arrays(codes: Codes) -> None:
     assert likely.sentence.startswith("registers are spilled: local memory of a thread")
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_fault_that_is_gone_is_named_as_the_cause_of_a_gain(codes: Codes, name: str) -> None:
     old, new = codes[name]

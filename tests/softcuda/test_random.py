@@ -134,6 +134,7 @@ def test_an_offset_skips_so_many_numbers(software: Worker, tmp_path: Path, state
     assert one[:8].tolist() == other[:8].tolist() == third[:8].tolist()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("state", [XORWOW, PHILOX, MRG])
 def test_uniform_numbers_are_made_of_the_bits(software: Worker, tmp_path: Path, state: str) -> None:
     body = of_state(state, (5, 0, 0), "for (int i = 0; i < 8; ++i) out[i] = curand_uniform(&state);")
@@ -159,6 +160,7 @@ MOMENTS = {
 COUNT = 4000
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("state", [XORWOW, PHILOX, MRG])
 def test_distributions_have_their_mean_and_deviation(software: Worker, tmp_path: Path, state: str) -> None:
     """Within five times the error that a mean of so many numbers has; and so for the deviation."""

@@ -172,6 +172,7 @@ def test_nothing_that_judges_is_in_its_process(worker: Worker, project: Project)
 # Times
 
 
+@pytest.mark.slow
 def test_clocks_that_stand_still_in_its_process_are_named(worker: Worker, project: Project) -> None:
     with pytest.raises(WrongResult, match=r"time.perf_counter is not the one that was imported"):
         timed(worker, project, "patched", "clocks")
@@ -245,6 +246,7 @@ def stop() -> None:
     calls.stop()
 
 
+@pytest.mark.slow
 def test_memory_that_cannot_be_shared_is_an_error_that_says_what_helps(project: Project) -> None:
     worker = started(project, forge_handles)
     try:
@@ -267,7 +269,7 @@ def test_a_gpu_that_no_second_process_may_open_is_an_error_that_says_what_helps(
     candidates.stop()
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("has_cgroup", [True, False])
 def test_inputs_are_not_seen_before_the_time_begins(project: Project, has_cgroup: bool) -> None:
     worker = started(project, scrub_slowly if has_cgroup else scrub_slowly_without_cgroups)
