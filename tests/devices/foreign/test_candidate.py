@@ -31,7 +31,7 @@ from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device, gpu
 from warpwatch.timing import candidate_samples, sampling
-from warpwatch.timing.candidate_samples import HOW, doubt, slope
+from warpwatch.timing.candidate_samples import HOW, CandidateSamples, doubt, slope
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 SIZES = {function.__name__: size for size, function in module.WAYS.items()}
@@ -201,6 +201,26 @@ def test_a_call_that_does_not_do_its_work_gets_no_figure(worker: Worker, project
     with pytest.raises(WrongResult, match=said):
         timed(worker, project, way)
     assert worker.call(allocated) == 0
+
+
+def test_results_that_come_after_it_has_said_that_it_is_done_are_none(project: Project) -> None:
+    worker = started(project, prove_late)
+    try:
+        with pytest.raises(WrongResult, match="its results changed after it had said that it was done"):
+            timed(worker, project, "late")
+    finally:
+        worker.stop()
+
+
+def prove_late() -> None:
+    """Compare results when they are there, in the worker."""
+    prove = CandidateSamples._prove
+
+    def after_a_while(self: CandidateSamples, each: Any, is_known: bool) -> None:
+        time.sleep(0.1)
+        prove(self, each, is_known)
+
+    CandidateSamples._prove = after_a_while  # type: ignore[method-assign]
 
 
 # What the process does besides

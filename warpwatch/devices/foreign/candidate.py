@@ -16,8 +16,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices import driver_calls
 from warpwatch.devices.digest import digests
@@ -25,12 +23,10 @@ from warpwatch.devices.foreign import candidate_process
 from warpwatch.devices.foreign.confinement import Confined
 from warpwatch.devices.foreign.conversation import Answer, Conversation
 from warpwatch.devices.foreign.inspection import MOST, Outside
-from warpwatch.devices.foreign.secret_random import SEED_BITS, SecretRandom
 from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.machine import DeviceError, poison_of
 from warpwatch.devices.opening import Settings
-from warpwatch.devices.references import drawn
 
 PAGE_BYTES = 2**21  # of a GPU's memory, which a handle opens whole
 PREPARE_SECONDS = 120.0  # for imports and preparation, which may compile
@@ -88,7 +84,6 @@ class Candidates:
         self.idle_seconds = self.first_seconds = 0.0
         self._mirrors: list[Mirror] = []
         self._allocated: set[int] = set()
-        self._random = SecretRandom()
 
     # Memory
 
@@ -222,25 +217,24 @@ class Candidates:
     def launcher(self, case: Case, addresses: Mapping[str, int]) -> Callable[[], None]:
         """Prepare a call on a copy of its arrays, and return a function that runs it and waits. Raises DeviceError.
 
-        It is prepared while the inputs have other values. A launch copies the allocations with their guard bands, the
-        call works on them, and they are copied back as soon as it says that it is done.
+        What prepares sees other inputs (preparing.py). A launch copies the allocations with their guard bands, the call
+        works on them, and they are copied back as soon as it says that it is done.
         """
         self.release()
         for base, size in dict.fromkeys(driver_calls.allocation_of(address) for address in addresses.values()):
             self._mirrors.append(Mirror(own=base, shared=self.allocate(size), size=size))
         shared = {name: self._shared(address) for name, address in addresses.items()}
-        sizes = {array.name: array.nbytes for array in case.arrays}
-        for name, values in drawn(case, self._random.getrandbits(SEED_BITS)).items():
-            if values.nbytes == sizes[name]:  # a family may draw other shapes
-                self._device.write(shared[name], np.ascontiguousarray(values))
-        self._device.finish()
+        self._share()
         self.prepare(case, [shared])
         return self._run
 
-    def _run(self) -> None:
+    def _share(self) -> None:
         for mirror in self._mirrors:
             self._device.copy(mirror.shared, mirror.own, mirror.size)
         self._device.finish()
+
+    def _run(self) -> None:
+        self._share()
         self.go(1)
         for mirror in self._mirrors:
             self._device.copy(mirror.own, mirror.shared, mirror.size)
