@@ -166,6 +166,8 @@ class RevisionComparison(Comparison):
             self.apart.stop()
         for pair in changed.values():
             pair.measured.facts["pairs"] = recorded(pair)
+            if isinstance(image := self.images.get(key(pair.other)), Image):
+                pair.measured.facts["other_image_hash"] = image.image_hash
 
     def _add_controls(self, again: Again) -> None:
         """Measure some identical cases too; none where nothing differs, and there is nothing that they could show.
