@@ -93,9 +93,10 @@ def test_a_size_that_a_slow_device_can_time_is_named() -> None:
     large = "copy: n = 1048576 is too large for slow, which would take seconds for a launch"
     one = replace(copy, benchmarks=((2**20,), (4096,)))
     assert too_large(one, "slow", 5e6) == f"{large}: 16384 is quick there, or time it on a GPU"
-    picky = replace(one, fits=lambda n: "n is refused" if 4096 < n <= 2**17 else None)
+    halves = [2**18, 2**17, 2**16, 2**15, 2**14]
+    picky = replace(one, fits=lambda n: "n is refused" if n in halves[1:] else None)
     assert too_large(picky, "slow", 5e6) == f"{large}: 262144 would do, or time it on a GPU"
-    picky = replace(one, fits=lambda n: "n is refused" if 4096 < n <= 2**18 else None)
+    picky = replace(one, fits=lambda n: "n is refused" if n in halves else None)
     assert too_large(picky, "slow", 5e6) == f"{large}: time it on a GPU"
     small = replace(copy, benchmarks=((4096,),))
     assert too_large(small, "slow", 5e6, ((2**20,),)) == f"{large}: 16384 is quick there, or time it on a GPU"
