@@ -21,7 +21,7 @@ from warpwatch.catalogue.textures import is_texture
 from warpwatch.catalogue.validation import problems
 from warpwatch.devices import driver_calls, gpu
 from warpwatch.devices.compile.builds import compile_build
-from warpwatch.devices.compile.compiler import Image
+from warpwatch.devices.compile.compiler import Image, NoCompiler, Target, nvcc
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import compare
@@ -64,6 +64,14 @@ def test_kernels_read_declared_arrays_through_textures(software: Worker, case: C
     assert problems(FAMILIES) == ()
     image = compile_build(case.build, software.call(describe_device).target)
     assert wrong(case, Kernel(software, case.build, image)) == ""
+
+
+def test_nvcc_compiles_them_too() -> None:
+    try:
+        nvcc()
+    except NoCompiler as error:
+        pytest.skip(str(error))
+    assert compile_build(SHRINKS.build, Target("sm_90")).path.stat().st_size > 0
 
 
 @pytest.mark.parametrize(
