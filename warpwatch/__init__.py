@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from warpwatch.catalogue.launches import Owner, Step, Work, blocks
     from warpwatch.catalogue.tensor_maps import tensor_map
     from warpwatch.catalogue.texts import from_python, text
+    from warpwatch.catalogue.textures import texture
     from warpwatch.catalogue.threads import for_each
     from warpwatch.catalogue.tolerance import dot_error, error_of, exact, product, relative, ulp
     from warpwatch.catalogue.variants import Block, Variant, by_elements, call, kernel, serial
@@ -31,6 +32,7 @@ _HOMES = {
     "launches": ("Owner", "Step", "Work", "blocks"),
     "tensor_maps": ("tensor_map",),
     "texts": ("from_python", "text"),
+    "textures": ("texture",),
     "threads": ("for_each",),
     "importers.t1": ("from_t1",),
     "tolerance": ("dot_error", "error_of", "exact", "product", "relative", "ulp"),
@@ -75,6 +77,7 @@ __all__ = [
     "serial",
     "tensor_map",
     "text",
+    "texture",
     "ulp",
 ]
 

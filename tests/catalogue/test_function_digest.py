@@ -279,6 +279,32 @@ def test_a_kernel_of_cupy_is_followed_unless_it_includes_files(draw: Digest, loa
         digest('#include "own.h"')
 
 
+COMPILERS = """
+import functools
+def compile(fn):
+    @functools.wraps(fn)
+    def compiled(*given):
+        return fn(*given)
+    return compiled
+class Compiled:
+    def __init__(self, fn):
+        self.fn, self.__name__ = fn, fn.__name__
+"""
+
+
+@pytest.mark.parametrize("decorator", ["compile", "Compiled"])
+def test_a_function_that_another_package_compiles_is_unknown(
+    decorator: str, draw: Digest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As torch.compile and CuTe DSL do: what they make of it is measured, and never taken for the same."""
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "compilers.py").write_text(COMPILERS)
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    scale = f"import compilers\n@compilers.{decorator}\ndef scale(x):\n    return 2 * x\n"
+    with pytest.raises(NotFollowed, match="scale"):
+        draw("from scales import scale\n    scale(rng)", scales=scale, packages=("compilers",))
+
+
 def test_a_function_without_a_file_is_not_followed(tmp_path: Path) -> None:
     made: dict[str, Any] = {"math": math}
     exec("def draw(rng):\n    return math.pi", made)

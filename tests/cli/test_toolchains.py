@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -13,9 +14,12 @@ import pytest
 
 from tests.cli.command import git
 from tests.cli.test_diff import BUILD, COMMIT, HEAD, INDEX, KERNELS, declare, diff, needs_tools
+from warpwatch.catalogue.project import find_project
+from warpwatch.catalogue.selection import timed_cases
 from warpwatch.compare.code_difference import CodeDifference, State
-from warpwatch.devices.compile.compiler import nvcc
-from warpwatch.devices.compile.toolchain import INSTALLED
+from warpwatch.devices.compile.builds import compile_build
+from warpwatch.devices.compile.compiler import Target, nvcc
+from warpwatch.devices.compile.toolchain import INSTALLED, read_toolchain
 from warpwatch.report.document import Document
 
 DIVIDES = HEAD % "divides" + INDEX + "    y[i] = x[i] / (x[i] + 1);\n}\n"
@@ -112,6 +116,55 @@ def test_a_toolchain_that_cannot_be_used_is_bad_input(repository: Path) -> None:
     done = diff(repository, "--toolchain", "nvcc=/no/such")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: 'nvcc=/no/such' cannot be used: there is no nvcc in /no/such: ")
+
+
+def timed_run(folder: Path, toolchain: str, ratio: float, slug: str = "a-gpu") -> Path:
+    """Write a run in which the kernel ``divides`` of a toolchain takes so many times as long as that of INSTALLED."""
+    build = next(each.build for each in timed_cases(find_project(folder).families) if "divides" in each.id)
+    target = Target("sm_90")
+    old, new = (
+        compile_build(build, each.target(target)).image_hash for each in (INSTALLED, read_toolchain(toolchain, print))
+    )
+    figures = {"before": 1e-5, "after": ratio * 1e-5, "ratio": ratio, "low": ratio - 0.01, "high": ratio + 0.01}
+    decision = {"verdict": "slower" if ratio > 1 else "faster"} | figures
+    case, facts = f"work-divides{BUILD.replace('-f', '-1024-f')}", {"image_hash": new, "other_image_hash": old}
+    document = {
+        "benchmarks": [{"param": case, "stats": {"data": [ratio * 1e-5]}, "extra_info": facts}],
+        "machine_info": {"gpu": {"slug": slug}},
+        "warpwatch": {"version": 1, "decisions": {case: decision}},
+    }
+    path = folder / f"{slug}-{ratio}.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_times_of_saved_runs_stand_beside_the_code_that_they_measured(repository: Path) -> None:
+    few = "nvcc -prec-div=false -maxrregcount=64"
+    runs = [str(timed_run(repository, *each)) for each in ((FAST, 0.75), (few, 1.25))]
+    arguments = ("-k", "divides", "--toolchain", FAST, "--toolchain", few, "--toolchain", "nvcc -fmad=false")
+    done = compared(repository, *arguments, "--times", runs[0], "--times", runs[1])
+    assert done.done.returncode == 0, done.done.stderr
+    title = INSTALLED.title
+    assert f"\nsm_90, {title} -prec-div=false: times: 1 faster\n" in done.done.stdout
+    (line,) = (line for line in done.done.stdout.splitlines() if line.startswith("  time, 1024"))
+    cells = ["time, 1024", "10.00 µs", "7.50 µs, −25.0 % faster", "12.50 µs, +25.0 % slower", "="]
+    assert re.split(r" {2,}", line.strip()) == cells
+    assert "<br>time, 1024: 12.50 µs, +25.0 % slower |" in done.markdown
+    assert [each.ratio for build in done.json.builds for each in build.times.values()] == [0.75, 1.25]
+    without = compared(repository, *arguments, "--times", runs[0])
+    (line,) = (line for line in without.done.stdout.splitlines() if line.startswith("  time, 1024"))
+    assert re.split(r" {2,}", line.strip())[3] == "not measured"
+
+
+def test_runs_that_measured_other_code_or_several_models_are_refused(repository: Path) -> None:
+    run, other = (str(timed_run(repository, FAST, 0.5, slug)) for slug in ("a-gpu", "another-gpu"))
+    done = diff(repository, "-k", "divides", "--toolchain", FEW, "--times", run)
+    assert done.returncode == 1
+    title = INSTALLED.title
+    assert f"error: --times: none of the runs measured the working tree by {title} -maxrregcount=32, a" in done.stderr
+    done = diff(repository, "--toolchain", FAST, "--times", run, "--times", other)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: --times: the runs are of a-gpu, another-gpu: give those of one GPU\n"
 
 
 def stand_in(folder: Path, *more: str, banner: str = "13.0.1") -> str:

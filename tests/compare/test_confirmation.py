@@ -24,9 +24,10 @@ from tests.runs.identities import known
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import find_project
 from warpwatch.compare import confirmation, with_baseline
-from warpwatch.compare.confirmation import Confirmation, _commits, build_then, run_to_build, seconds_of
+from warpwatch.compare.confirmation import Confirmation, Then, _commits, build_then, run_to_build, seconds_of
 from warpwatch.compare.with_baseline import BaselineComparison, Processes
 from warpwatch.devices.compile.compiler import Image, Target
+from warpwatch.devices.compile.toolchain import INSTALLED, BadToolchain, Toolchain
 from warpwatch.revision.commit import UNSHALLOW, CommitCase
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.files import run_files
@@ -270,12 +271,82 @@ def test_only_a_commit_that_does_the_work_of_the_baseline_stands_for_its_own(mon
         assert ("" if isinstance(found, str) else found.commit[0]) == expected
 
 
+OLD = Toolchain(text="nvcc=12.9", program="/usr/local/cuda-12.9/bin/nvcc")
+
+
+@pytest.fixture
+def old_baseline(monkeypatch: pytest.MonkeyPatch) -> Confirmation:
+    """A baseline of CUDA 12.9, whose nvcc builds all of its cases but ``b`` as they were measured; 13.0 is here."""
+
+    def build(run: RunRecord, cases: Any, project: Any, target: Target) -> dict[str, Then | str]:
+        other: Any = SimpleNamespace()
+        image, is_old = Image(Path("none"), "source", target.program), target.program == OLD.program
+        built = Then(commit="c" * 40, other=other, image=image)
+        return {name: "it is other code" if is_old and name == "b" else built for name in cases}
+
+    monkeypatch.setattr(confirmation, "build_then", build)
+    monkeypatch.setattr(confirmation, "toolkit_of", lambda target: "13.0")
+    monkeypatch.setattr(confirmation, "of_release", lambda release, say: {"12.9": OLD}[release])
+    run = RunRecord(path=Path("0.json"), gpu=Gpu(toolkit="12.9"), commit=Commit(id="c" * 40))
+    return Confirmation(run=run, project=find_project(ROOT), device=replace(INFO, has_gpu_clock=False))
+
+
+def built_by(asked: Confirmation) -> dict[str, str]:
+    measured: Any = {name: SimpleNamespace(case=None) for name in "ab"}
+    asked.build(measured, 1, print)
+    return {name: each if isinstance(each, str) else each.toolchain.text for name, each in asked.built.items()}
+
+
+def test_a_baseline_of_an_older_toolkit_is_built_by_it_where_that_makes_its_code(old_baseline: Confirmation) -> None:
+    assert built_by(old_baseline) == {"a": "nvcc=12.9", "b": ""}
+    assert old_baseline.lacks == ""
+    assert not old_baseline.reasons
+
+
+@pytest.mark.parametrize("toolkit", ["13.2", "14.0", "", "unknown", "12.9/../../elsewhere"])
+def test_a_toolkit_that_is_not_of_an_older_major_version_is_not_looked_for(
+    old_baseline: Confirmation, toolkit: str
+) -> None:
+    old_baseline.run = replace(old_baseline.run, gpu=Gpu(toolkit=toolkit))
+    assert built_by(old_baseline) == {"a": "", "b": ""}
+
+
+def test_an_older_toolkit_that_cannot_be_had_is_a_sentence(
+    old_baseline: Confirmation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_release(release: str, say: Any) -> Toolchain:
+        raise BadToolchain(f"'nvcc={release}' cannot be used: why")
+
+    monkeypatch.setattr(confirmation, "of_release", of_release)
+    assert built_by(old_baseline) == {"a": "", "b": ""}
+    said = "the baseline's commit was built by CUDA 13.0, not 12.9: 'nvcc=12.9' cannot be used: why"
+    assert old_baseline.describe("why") == [said]
+
+
+def test_pairs_with_an_older_toolkit_compare_code_and_name_both(
+    old_baseline: Confirmation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built_by(old_baseline)
+    monkeypatch.setattr(confirmation, "key", lambda other: ("key",))
+    monkeypatch.setattr(Toolchain, "title", property(lambda self: self.text or "nvcc 13.0.88"))
+    monkeypatch.setattr(Confirmation, "_measure", lambda *_: None)
+    old_baseline.decide({"a": None, "b": None}, None, Again(True, print, {}), "", 1)  # type: ignore[arg-type, dict-item]
+    assert old_baseline.pairs is not None
+    assert old_baseline.pairs.toolchain == (INSTALLED, INFO.capability)
+    said = "toolchains: nvcc=12.9 (1 case), nvcc 13.0.88 (1 case) -> nvcc 13.0.88; files differ from the base"
+    assert said in "\n".join(old_baseline.pairs.describe())
+    comparison = BaselineComparison(confirmation=old_baseline)
+    old_baseline.built = {NAIVE: old_baseline.built["a"]}
+    step = "python -m warpwatch diff --toolchain nvcc=12.9 -k matmul-naive-8x8-float32"
+    assert comparison.next_step(NAIVE, "--against") == step
+
+
 def test_what_pairs_do_not_decide_shares_the_probability_of_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cases that differ, of which the commit has one: each way to decide takes half of the run's 1 %."""
     parts: dict[str, int] = {}
 
     class Half(Confirmation):
-        def build(self, measured: Any, parts: int) -> None:
+        def build(self, measured: Any, parts: int, say: Any) -> None:
             self.reasons = {"b": "no code"}
 
         def decide(self, measured: Any, budget: Any, again: Any, doubt: str, share: int) -> dict[str, Decision]:

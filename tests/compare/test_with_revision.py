@@ -61,8 +61,8 @@ def test_the_same_revision_is_identical_and_nothing_is_measured(old: Bench) -> N
 
 @pytest.mark.slow
 def test_what_another_toolchain_slows_is_slower_and_all_else_identical(old: Bench) -> None:
-    play = {"matmul-naive-8x8": 1.04}
-    done = old.bench("--against", "HEAD", "--toolchain", "nvcc -O1", "--json=found.json", toolchain=play)
+    play, more = {"matmul-naive-8x8": 1.04}, ("--json=found.json", "--benchmark-save=rebuilt")
+    done = old.bench("--against", "HEAD", "--toolchain", "nvcc -O1", *more, toolchain=play)
     assert done.returncode == 1, done.stdout + done.stderr
     title = INSTALLED.title
     assert f"toolchains: {title} -> {title} -O1\n" in done.stdout
@@ -73,6 +73,9 @@ def test_what_another_toolchain_slows_is_slower_and_all_else_identical(old: Benc
     assert document["settings"]["toolchain"] == "nvcc -O1"
     assert len(document["costs"]) == 17
     assert document["costs"][build] == {"old_bytes": 0, "new_bytes": 0, "old_seconds": None, "new_seconds": None}
+    run = read_run(Path(next(path for path in old.saved if path.endswith("_rebuilt.json"))))
+    hashes = {("code of another toolchain", "code")}
+    assert {(each.facts.image_hash, each.facts.other_image_hash) for each in run.cases.values()} == hashes
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from warpwatch.catalogue.launches import Capability
 from warpwatch.devices.compile import toolchain
 from warpwatch.devices.compile.compiler import Compiler, Target
-from warpwatch.devices.compile.toolchain import BadToolchain, Toolchain, read_toolchain
+from warpwatch.devices.compile.toolchain import BadToolchain, Toolchain, of_release, read_toolchain
 
 BANNER = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 13.0, V13.0.88\n"
 
@@ -134,3 +134,15 @@ def test_a_version_that_cannot_be_fetched_leaves_nothing_and_says_what_to_do(
         named("nvcc=12.8")
     assert str(wrong.value) == f"'nvcc=12.8' cannot be used: nvcc 12.8 cannot be fetched ({said}): {toolchain.OLDEST}"
     assert [*(tmp_path / "cache" / "toolchains").iterdir()] == []
+
+
+def test_an_earlier_toolkit_is_that_of_its_usual_folder_else_fetched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(toolchain, "USUAL", tmp_path)
+    monkeypatch.setattr(toolchain, "_fetch", lambda version, release, say: Path("/fetched") / version)
+    assert of_release("12.9", print).program == "/fetched/12.9"
+    program = tmp_path / "cuda-12.9" / "bin" / "nvcc"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    assert of_release("12.9", print).program == str(program)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from warpwatch.catalogue.launches import read_capability
+from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.catalogue.validation import problems
@@ -32,22 +33,27 @@ from warpwatch.compare.code_difference import (
     NO_CODE,
     ONLY_SCHEDULE,
     BuildChange,
+    CaseTimes,
     CodeDifference,
     Kernel,
     KernelChange,
     State,
+    Timed,
     compare_revision,
+    times_in,
 )
 from warpwatch.devices.compile.compiler import architectures, nvcc
 from warpwatch.devices.compile.toolchain import INSTALLED, Toolchain, read_toolchain
 from warpwatch.machine_code.disassembler import NoDisassembler, nvdisasm
 from warpwatch.report.document import unwritable
+from warpwatch.report.numbers import micro, percent
 from warpwatch.revision.commit import checkout, same_files
 from warpwatch.revision.unpacked import missing_submodules
-from warpwatch.runs.files import write_whole
-from warpwatch.runs.record import BuildCost
+from warpwatch.runs.files import chosen_files, write_whole
+from warpwatch.runs.record import BuildCost, read_run
 
 LISTED = 12  # names in a line of builds that are gone
+RECORD_TIMES = "pytest bench --against HEAD --toolchain=... --benchmark-autosave does, on a GPU"
 SAME = "="  # in the column of a toolchain whose machine code is that of the first
 LABELS = {
     State.IDENTICAL: "identical",
@@ -79,15 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"architectures, such as sm_80,sm_90 ({ARCH})",
     )
     add_keywords(parser, "only builds that match, as pytest -k")
-    parser.add_argument(
-        "--toolchain",
-        dest="named_toolchains",
-        action="append",
-        default=[],
-        metavar="NVCC",
-        help="compile the working tree so as well, and compare with the nvcc that is here, or with REV by it: "
-        "'nvcc=13.2 -arch=sm_90a -use_fast_math'; several for a column each",
-    )
+    _add_toolchains(parser)
     parser.add_argument(
         "--fail-on",
         dest="gates",
@@ -100,6 +98,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
+def _add_toolchains(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--toolchain",
+        dest="named_toolchains",
+        action="append",
+        default=[],
+        metavar="NVCC",
+        help="compile the working tree so as well, and compare with the nvcc that is here, or with REV by it: "
+        "'nvcc=13.2 -arch=sm_90a -use_fast_math'; several for a column each",
+    )
+    parser.add_argument(
+        "--times",
+        dest="runs",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="RUN",
+        help="add the times of a saved run, or of a folder of them, that measured the same two machine codes with "
+        "pytest bench --against; can be given several times",
+    )
+
+
 def run(
     project: Project,
     *,
@@ -107,13 +127,14 @@ def run(
     names: Sequence[str],
     keywords: str,
     named_toolchains: Sequence[str],
+    runs: Sequence[Path],
     gates: Sequence[str],
     markdown: Path | None,
     json: JsonFile | None = None,
 ) -> int:
     """Build both sides, print what differs and write the files; returns the exit status.
 
-    Raises BadArgument, BadCase, BadRevision, NoCompiler, CompileError or OSError.
+    Raises BadArgument, BadCase, BadRevision, BadRun, NoCompiler, CompileError or OSError.
     """
     _check_gates(gates)
     matches = selector(keywords)
@@ -121,11 +142,14 @@ def run(
         raise BadArgument(why)
     _check_architectures(names)
     chosen = [read_toolchain(text, _say) for text in dict.fromkeys(named_toolchains)]
-    difference = _compare(project, revision, names, matches, gates, chosen)
+    timed = _timed(runs)
+    difference = _compare(project, revision, names, matches, gates, chosen, timed)
     print(text_of(difference))
     if markdown:
         write_whole(markdown, markdown_of(difference))
     sentences = [*(str(each) for each in problems(project.families) if matches(each.id)), *difference.failures]
+    if runs and not any(change.times for change in difference.builds):
+        sentences.append(f"--times: none of the runs measured {_heading(difference)}: {RECORD_TIMES}")
     for sentence in sentences:
         print(f"error: {sentence}", file=sys.stderr)
     if json:
@@ -138,6 +162,14 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _timed(paths: Sequence[Path]) -> Timed:
+    """Read the times of saved runs, which are of one model of GPU. Raises BadArgument, BadRun or OSError."""
+    runs = [read_run(path) for path in chosen_files(paths)]
+    if len(models := {run.slug for run in runs}) > 1:
+        raise BadArgument(f"--times: the runs are of {', '.join(sorted(models))}: give those of one GPU")
+    return times_in(runs)
+
+
 def _compare(
     project: Project,
     revision: str | None,
@@ -145,6 +177,7 @@ def _compare(
     matches: Callable[[str], bool],
     gates: Sequence[str],
     toolchains: Sequence[Toolchain],
+    timed: Timed,
 ) -> CodeDifference:
     """Build both sides and compare them. Raises BadCase, BadRevision, NoCompiler or CompileError."""
     commit = called = named = uncommitted = ""
@@ -156,8 +189,8 @@ def _compare(
         if lacks := missing_submodules(tree):
             _say(f"{called}: {lacks}")
         uncommitted = "" if same_files("HEAD", "HEAD", project.root) else ", with changes that are not committed"
-    compare = functools.partial(compare_revision, toolchains=toolchains, disassemble=disassemble, progress=progress)
-    changes = compare(project, tree, called, names, matches)
+    compare = functools.partial(compare_revision, timed=timed, disassemble=disassemble, progress=progress)
+    changes = compare(project, tree, called, names, matches, toolchains=toolchains)
     costs = _costs(changes)
     return CodeDifference(
         revision=named,
@@ -318,6 +351,10 @@ def _summaries(difference: CodeDifference) -> Iterator[str]:
             yield f"{column}: worse: {worse}"
         for line in difference.costs.get(column, ()):
             yield f"{column}: {line}"
+        times = [each for change in difference.builds if change.column == column for each in change.times.values()]
+        if times:
+            verdicts = Counter(str(each.verdict) for each in times)
+            yield f"{column}: times: {', '.join(f'{count} {verdict}' for verdict, count in sorted(verdicts.items()))}"
 
 
 def _worse(difference: CodeDifference, column: str) -> str:
@@ -362,6 +399,8 @@ def _block(change: BuildChange) -> Iterator[str]:
         yield from [f"  kernel {kernel.entry}"] if len(change.kernels) > 1 else []
         rows = kernel.figures() if change.state == State.NEW else kernel.differences()
         yield from (f"  {row.name:<34} {row.new if change.state == State.NEW else row.text()}" for row in rows)
+    for name, (old, new) in _times({"": change}, ("", "")).items():
+        yield f"  {name:<34} {old} -> {new}"
 
 
 def _by_build(difference: CodeDifference) -> tuple[dict[str, dict[str, BuildChange]], str]:
@@ -380,8 +419,8 @@ def _by_build(difference: CodeDifference) -> tuple[dict[str, dict[str, BuildChan
 
 
 def _is_scheduled(change: BuildChange) -> bool:
-    """Tell whether a build differs in the scheduling of its instructions alone."""
-    same = not any(kernel.differences() for kernel in change.kernels)
+    """Tell whether a build differs in the scheduling of its instructions alone, and no time of it is known."""
+    same = not change.times and not any(kernel.differences() for kernel in change.kernels)
     return same and bool(change.notes) and all(note.endswith(ONLY_SCHEDULE) for note in change.notes)
 
 
@@ -406,6 +445,7 @@ def _table(name: str, changes: Mapping[str, BuildChange], toolchains: Sequence[s
         figures = cells_of(entry, changes, toolchains)
         rows += [[f"  kernel {entry}", *("" for _ in toolchains)]] if len(entries) > 1 and figures else []
         rows += [[f"  {figure}", *cells] for figure, cells in figures.items()]
+    rows += [[f"  {case}", *cells] for case, cells in _times(changes, toolchains).items()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -432,6 +472,24 @@ def cells_of(
     return figures
 
 
+def _times(changes: Mapping[str, BuildChange], toolchains: Sequence[str]) -> dict[str, list[str]]:
+    """Return the times of a build's cases as ``cells_of`` returns figures, as far as saved runs have them."""
+    cells: dict[str, list[str]] = {}
+    for case in dict.fromkeys(case for change in changes.values() for case in change.times):
+        own = {toolchain: change.times.get(case) for toolchain, change in changes.items()}
+        before = next(each.before for each in own.values() if each)
+        others = (_time(own[each]) if each in own else SAME for each in toolchains[1:])
+        cells[f"time, {split_id(case)[3]}"] = [f"{micro(before)} µs", *others]
+    return cells
+
+
+def _time(times: CaseTimes | None) -> str:
+    """Return what a toolchain's cell says of a case: its median, with the change that pairs showed."""
+    if not times:
+        return "not measured"
+    return f"{micro(times.after)} µs, {percent(times.ratio)} {times.verdict}"
+
+
 def markdown_of(difference: CodeDifference) -> str:
     """Return a difference as Markdown: a table of the kernels that differ, with a column for each toolchain."""
     lines = [f"### Machine code: {_escaped(_heading(difference))}", ""]
@@ -452,6 +510,7 @@ def _rows(name: str, changes: Mapping[str, BuildChange], toolchains: Sequence[st
     """Yield a row for each kernel of a build, whose cells hold the figures that differ under any toolchain."""
     for entry in (entries := _entries(changes)):
         figures = cells_of(entry, changes, toolchains, mix=False)
+        figures |= _times(changes, toolchains) if entry == entries[0] else {}
         columns = zip(*figures.values(), strict=True) if figures else (() for _ in toolchains)
         cells = ["<br>".join(f"{f}: {text}" for f, text in zip(figures, each, strict=True)) for each in columns]
         kernel = f"<br>`{entry}`" if len(entries) > 1 else ""

@@ -30,6 +30,7 @@ from warpwatch.cli.options import (
     selector,
 )
 from warpwatch.cli.programs import Program, ended_by_signals
+from warpwatch.devices.info import HALVED, QUICK
 from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.report.entries import Results
@@ -37,8 +38,6 @@ from warpwatch.report.study import files_of, write
 from warpwatch.runs.files import chosen_files, run_files
 from warpwatch.runs.record import BadRun, RunRecord, read_run
 
-SMALL = 0.1  # of the launch that a slow device may take: each case takes hundreds
-HALVED = 32  # a size below that is not one that work grows with, but a filter's or a head's
 MOST_SIZES = 4
 BENCHMARK = "bench/bench_kernels.py"
 
@@ -152,7 +151,7 @@ def _small(project: Project, family: Family, device: str) -> tuple[Shape, ...]:
     shape = min(timed, key=lambda shape: (sum(size & (size - 1) != 0 for size in shape if size >= HALVED), cost(shape)))
     sizes: list[Shape] = []
     while len(sizes) < MOST_SIZES and not family.refusal(shape):
-        sizes += [shape] if cost(shape) <= SMALL * info.largest_launch_cost else []
+        sizes += [shape] if cost(shape) <= QUICK * info.largest_launch_cost else []
         if max(shape, default=0) < HALVED:
             break
         shape = tuple(size // 2 if size >= HALVED else size for size in shape)

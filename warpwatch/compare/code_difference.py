@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +29,8 @@ from warpwatch.machine_code.disassembler import Code, NoDisassembler, read_code
 from warpwatch.revision.commit import compile_other, read_other_kernels
 from warpwatch.revision.declared import own_identity
 from warpwatch.runs.identity import Identity, difference
-from warpwatch.runs.record import BuildCost
+from warpwatch.runs.record import BuildCost, RunRecord
+from warpwatch.verdict.rule import Verdict
 
 Threads = tuple[int, int]  # of a block: how many, and its bytes of dynamic shared memory
 ANY = Capability(0, 0)
@@ -175,11 +176,47 @@ class KernelChange:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CaseTimes:
+    """Medians of a case on both sides in seconds, and their ratio, by a saved run that measured just these two codes.
+
+    ``low``, ``high``: the 95 % interval of the ratio.
+    """
+
+    verdict: Verdict
+    before: float
+    after: float
+    ratio: float
+    low: float
+    high: float
+
+
+Timed = Mapping[tuple[str, str, str], CaseTimes]  # by case and the hashes of the old and the new side's machine code
+
+
+def times_in(runs: Iterable[RunRecord]) -> Timed:
+    """Return the times of the pairs that runs measured; those of the last run where several have the same."""
+    return {
+        (name, timed.facts.other_image_hash, timed.facts.image_hash or ""): CaseTimes(
+            verdict=decision.verdict,
+            before=decision.before,
+            after=decision.after,
+            ratio=decision.ratio,
+            low=decision.low,
+            high=decision.high,
+        )
+        for run in runs
+        for name, timed in run.cases.items()
+        if timed.facts.other_image_hash and (decision := run.decisions.get(name)) and isfinite(decision.ratio)
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuildChange:
     """Difference of one build for one architecture.
 
     ``kernels``: those that differ, or all of a new build. ``notes``: sentences on what the figures do not say.
-    ``toolchain``: that of the new side, where one is asked for. ``cost``: where both sides compile.
+    ``toolchain``: that of the new side, where one is asked for. ``cost``: where both sides compile. ``times``: by case,
+    as far as saved runs have them.
     """
 
     id: str
@@ -190,6 +227,7 @@ class BuildChange:
     broken: bool = False  # the working tree's side does not compile
     toolchain: str = ""
     cost: BuildCost | None = None
+    times: Mapping[str, CaseTimes] = field(default_factory=dict)
 
     @property
     def column(self) -> str:
@@ -268,13 +306,15 @@ def compare_revision(
     matches: Callable[[str], bool],
     *,
     toolchains: Sequence[Toolchain] = (),
+    timed: Timed | None = None,
     disassemble: bool,
     progress: Callable[[str], Progress],
 ) -> list[BuildChange]:
     """Compile the builds whose ids match, for each architecture, and compare them, on all cores.
 
     ``tree``: the files of the revision; None: both sides are the working tree's. ``toolchains``: those of the new side,
-    each compared by itself. Raises BadRevision, BadCase, or CompileError where machine code cannot be read.
+    each compared by itself. ``timed``: times that saved runs have. Raises BadRevision, BadCase, or CompileError where
+    machine code cannot be read.
     """
     own, pairs = _own_builds(project), list[_Pair]()
     for toolchain in toolchains or (None,):
@@ -285,8 +325,8 @@ def compare_revision(
     # Ours come first: they are in the cache when the same source is asked for by the other side.
     calls = {key: call for is_new in (True, False) for pair in pairs for key, call in pair.calls(is_new=is_new)}
     images = images_or_errors(calls, progress("compiling"))
-    comparisons = {pair: functools.partial(pair.compare, images, disassemble=disassemble) for pair in pairs}
-    return [job.result() for job in on_all_cores(comparisons, progress("comparing")).values()]
+    compare = {pair: functools.partial(pair.compare, images, timed or {}, disassemble=disassemble) for pair in pairs}
+    return [job.result() for job in on_all_cores(compare, progress("comparing")).values()]
 
 
 _Key = tuple[str, bool, Target]  # of what is compiled: a build of the new side's sources, or of the old side's
@@ -313,7 +353,7 @@ class _Pair:
         if side and new and new.needs <= (read_capability(key[2].arch) or ANY):
             yield key, functools.partial(side.compile, key[2])
 
-    def compare(self, images: Mapping[_Key, Image | CompileError], *, disassemble: bool) -> BuildChange:
+    def compare(self, images: Mapping[_Key, Image | CompileError], timed: Timed, *, disassemble: bool) -> BuildChange:
         places = ("in the revision", "in the working tree")
         if self.toolchain:
             places = f"by {INSTALLED.title}", f"by {self.toolchain.title}"
@@ -323,7 +363,11 @@ class _Pair:
             for build, key, where in zip(self.sides, keys, places, strict=True)
         )
         title = self.toolchain.title if self.toolchain else ""
-        return compare_build(self.name, self.arch, old, new, disassemble=disassemble, toolchain=title)
+        change = compare_build(self.name, self.arch, old, new, disassemble=disassemble, toolchain=title)
+        both = [image.image_hash for key in keys if isinstance(image := images.get(key), Image)]
+        names = self.sides[1].works if self.sides[1] else ()
+        times = {name: each for name in names if (each := timed.get((name, both[0], both[-1])))} if both else {}
+        return replace(change, times=times) if times else change
 
 
 def _own_builds(project: Project) -> dict[str, SideBuild]:

@@ -7,9 +7,10 @@ HEAD's history, because its code runs here, and whose kernels are those that the
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from warpwatch.compare.comparison import CALL, listed
 from warpwatch.compare.pairs import PairComparison, open_spares, start_spares
 from warpwatch.compare.with_revision import RevisionComparison
 from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, nvcc
+from warpwatch.devices.compile.toolchain import INSTALLED, BadToolchain, Toolchain, of_release
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision.commit import (
@@ -65,12 +67,16 @@ def run_to_build(runs: Iterable[RunRecord], root: Path) -> RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Then:
-    """A case as a commit has it, which is what a baseline measured. ``why``: it is not the baseline's own commit."""
+    """A case as a commit has it, which is what a baseline measured. ``why``: it is not the baseline's own commit.
+
+    ``toolchain``: that of the baseline, where it was built by it.
+    """
 
     commit: str
     other: OtherKernel
     image: Image
     why: str = ""
+    toolchain: Toolchain = INSTALLED
 
 
 def build_then(run: RunRecord, cases: Mapping[str, Case], project: Project, target: Target) -> dict[str, Then | str]:
@@ -157,7 +163,8 @@ class Confirmation:
 
     ``run``: of the baseline, whose commit is built. ``recorded_variances``: as of RevisionComparison. ``built``: each
     case of that commit, or why it is not what the run measured. ``reasons``: why pairs did not decide about a case.
-    ``pairs``: both sides, once there are any to measure.
+    ``pairs``: both sides, once there are any to measure. ``lacks``: why the toolkit of the baseline, of another major
+    version, does not build its commit.
     """
 
     run: RunRecord
@@ -167,19 +174,41 @@ class Confirmation:
     built: dict[str, Then | str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     pairs: RevisionComparison | None = None
+    lacks: str = ""
     _figures: str = ""
 
     @property
     def _sides(self) -> dict[str, Then]:
         return {name: each for name, each in self.built.items() if not isinstance(each, str)}
 
-    def build(self, measured: Mapping[str, Measured], parts: int) -> None:
-        """Build the other side of these cases, while processes start that most pairs need after the first one."""
+    def build(self, measured: Mapping[str, Measured], parts: int, say: Callable[[str], object]) -> None:
+        """Build the other side of these cases, while processes start that most pairs need after the first one.
+
+        It is built by the baseline's toolkit where that is of an older major version, which the driver runs too. What
+        that does not build as it was measured is built by the one that is here. ``say``: is told what takes long.
+        """
         if self.device.has_gpu_clock:
             start_spares(next(iter(measured.values())).kernel.worker, parts)
-        cases = {name: each.case for name, each in measured.items()}
-        self.built = build_then(self.run, cases, self.project, self.device.timing_target)
+        cases, target = {name: each.case for name, each in measured.items()}, self.device.timing_target
+        if old := self._old_toolchain(say):
+            then = build_then(self.run, cases, self.project, old.target(target))
+            self.built = {n: replace(each, toolchain=old) for n, each in then.items() if isinstance(each, Then)}
+        left = {name: case for name, case in cases.items() if name not in self.built}
+        self.built |= build_then(self.run, left, self.project, target) if left else {}
         self.reasons = {name: built for name, built in self.built.items() if isinstance(built, str)}
+
+    def _old_toolchain(self, say: Callable[[str], object]) -> Toolchain | None:
+        """Return the toolchain of the baseline where it is of an older major version and can be had."""
+        then, now = self.run.gpu.toolkit, toolkit_of(self.device.timing_target)
+        versions = [re.fullmatch(r"(\d+)\.\d+", each) for each in (then, now)]
+        majors = [int(each[1]) for each in versions if each]
+        if len(majors) < 2 or majors[0] >= majors[1]:
+            return None
+        try:
+            return of_release(then, say)
+        except BadToolchain as error:
+            self.lacks = f"the baseline's commit was built by CUDA {now}, not {then}: {error}"
+            return None
 
     def decide(
         self, measured: Mapping[str, Measured], budget: Budget, again: Again, doubt: str, parts: int
@@ -187,6 +216,11 @@ class Confirmation:
         """Measure what was built beside the cases of this run, and decide; ``reasons`` has the rest."""
         if not (sides := self._sides):
             return {}
+        builders = (
+            Counter(each.toolchain.title for each in sides.values())
+            if any(each.toolchain != INSTALLED for each in sides.values())
+            else {}
+        )
         self.pairs = pairs = RevisionComparison(
             revision="the baseline's code",
             commit=Counter(each.commit for each in sides.values()).most_common(1)[0][0],
@@ -194,6 +228,8 @@ class Confirmation:
             images={key(each.other): each.image for each in sides.values()},
             side_by_side=PairComparison(doubt, parts),
             recorded_variances=self.recorded_variances,
+            toolchain=(INSTALLED, self.device.capability) if builders else None,
+            old_toolchain=", ".join(f"{title} ({counted(count)})" for title, count in builders.items()),
         )
         self._measure({name: measured[name] for name in sides}, pairs, budget, again)
         decisions = {name: self._said(decision) for name, decision in pairs.decisions.items()}
@@ -233,9 +269,8 @@ class Confirmation:
         """Return a decision with what decided it: pairs, the same work, or nothing where they could not."""
         if decision.verdict == Verdict.IDENTICAL:
             then, now = self.run.gpu.toolkit, toolkit_of(self.device.timing_target)
-            other = (
-                f", which CUDA {then} made other machine code of than {now}" if now and then not in ("", now) else ""
-            )
+            is_other = now and then not in ("", now) and not (self.pairs and self.pairs.toolchain)
+            other = f", which CUDA {then} made other machine code of than {now}" if is_other else ""
             reason = f"{self.run.commit}, built here, does the same work{other}"
             return replace(decision, reason=reason, decided_by=SAME_WORK)
         compared = decision.verdict not in (Verdict.INCOMPARABLE, Verdict.NEW)
@@ -243,11 +278,17 @@ class Confirmation:
 
     def describe(self, why: str) -> Sequence[str]:
         """Return lines on what pairs decided. ``why``: they were asked."""
+        lacks = [self.lacks] if self.lacks else []
         if not self.pairs or not (count := len(self.pairs.measured)):
-            return []
+            return lacks
         others = {name: f"{each.commit[:12]}, because {each.why}" for name, each in self._sides.items() if each.why}
         lines = listed("built of another commit that does the baseline's work", others)
-        return [f"decided by pairs: {counted(count)}{self._figures}, because {why}", *self.pairs.describe(), *lines]
+        return [
+            f"decided by pairs: {counted(count)}{self._figures}, because {why}",
+            *self.pairs.describe(),
+            *lacks,
+            *lines,
+        ]
 
 
 def counted(cases: int) -> str:

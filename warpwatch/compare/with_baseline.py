@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,6 +10,7 @@ from math import exp, log
 from statistics import fmean, median
 
 from warpwatch.catalogue.cases import Case
+from warpwatch.catalogue.names import split_id
 from warpwatch.catalogue.project import Project
 from warpwatch.compare.anchors import beside_anchors
 from warpwatch.compare.comparison import Comparison, OldCode, listed
@@ -17,6 +19,7 @@ from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturba
 from warpwatch.compare.pairs import PAIR_SECONDS
 from warpwatch.compare.reference import on_gpu
 from warpwatch.devices.compile.compiler import Image, Target
+from warpwatch.devices.compile.toolchain import INSTALLED
 from warpwatch.devices.kernel import Kernel
 from warpwatch.revision.declared import BadRevision
 from warpwatch.runs.anchors import DAY
@@ -154,7 +157,7 @@ class BaselineComparison(Comparison):
             self._reasons = dict.fromkeys(names, self.confirmation)
             return {}
         measured = {name: self.measured[name] for name in names}
-        self.confirmation.build(measured, self.parts)
+        self.confirmation.build(measured, self.parts, again.say)
         parts = self.parts * (2 if self.confirmation.reasons else 1)
         decisions = self.confirmation.decide(measured, self._budget, again, self.doubt, parts)
         self._reasons, self.notes = self.confirmation.reasons, self.confirmation.describe(why)
@@ -223,6 +226,10 @@ class BaselineComparison(Comparison):
 
     def next_step(self, case: str, against: str) -> str:
         then = "" if isinstance(self.confirmation, str) else self.confirmation.built.get(case, "")
+        if not isinstance(then, str) and then.toolchain != INSTALLED:
+            family, variant, block, _, dtype = split_id(case)
+            nvcc = shlex.quote(then.toolchain.text)
+            return f"python -m warpwatch diff --toolchain {nvcc} -k {family}-{variant}-{block}-{dtype}"
         if self.decisions[case].decided_by == PAIRS and not isinstance(then, str):
             return f"python -m warpwatch explain {case} --against {then.commit[:12]}"
         return f"pytest bench {against} REV -k {case}, with REV a commit in which it was fast"

@@ -50,8 +50,9 @@ class RevisionComparison(Comparison):
     ``recorded_variances``: of a process, by case, from earlier runs on unchanged code, and their degrees of freedom.
     ``identical``: pairs of the same work, of which only ``controls`` are measured. ``apart``: the other revision's
     process, for calls. ``same_files``: no file of the repository differs. ``tree``: the folder that the other revision
-    is unpacked in. ``toolchain``: of this side, and the GPU's architecture, where --toolchain names one: compilers'
-    metadata is then left out of the comparison. What a process does to all times cancels in pairs: no common alarm.
+    is unpacked in. ``toolchain``: of this side, and the GPU's architecture, where that of the other side may be
+    another one, ``old_toolchain`` in words: compilers' metadata is then left out of the comparison. What a process does
+    to all times cancels in pairs: no common alarm.
     """
 
     revision: str
@@ -65,6 +66,7 @@ class RevisionComparison(Comparison):
     same_files: bool = False
     tree: Path = Path()
     toolchain: tuple[Toolchain, Capability] | None = None
+    old_toolchain: str = ""
 
     @property
     def against(self) -> str:
@@ -166,6 +168,8 @@ class RevisionComparison(Comparison):
             self.apart.stop()
         for pair in changed.values():
             pair.measured.facts["pairs"] = recorded(pair)
+            if isinstance(image := self.images.get(key(pair.other)), Image):
+                pair.measured.facts["other_image_hash"] = image.image_hash
 
     def _add_controls(self, again: Again) -> None:
         """Measure some identical cases too; none where nothing differs, and there is nothing that they could show.
@@ -187,7 +191,8 @@ class RevisionComparison(Comparison):
         lines = [f"against {names}, both sides in the same processes, at least {SCREENING_PROCESSES}"]
         if self.toolchain:
             so = "" if self.same_files else f"; files differ from {self.revision} too, and may be the cause as well"
-            lines.append(f"toolchains: {INSTALLED.title} -> {self.toolchain[0].title}{so}")
+            old = self.old_toolchain or INSTALLED.title
+            lines.append(f"toolchains: {old} -> {self.toolchain[0].title}{so}")
         if self.controls:
             counts = Counter(str(decision.verdict) for decision in self.controls.values())
             verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))

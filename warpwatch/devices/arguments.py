@@ -24,6 +24,7 @@ from warpwatch.catalogue.arrays import CaseArray, Role
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import C_TYPES, is_float, numpy_type
 from warpwatch.catalogue.launches import Launch
+from warpwatch.catalogue.textures import is_texture, taken
 from warpwatch.devices.compile.compiler import files_of, read_image
 from warpwatch.devices.compile.entries import Kernels
 from warpwatch.devices.compile.symbols import (
@@ -155,6 +156,7 @@ def argument_of(
     """Return an argument with what messages call it. ``word``: as it is declared, empty where a function returns it."""
     if not word:
         shown = f"a struct of {value.dtype.itemsize} bytes" if value.dtype.names else f"{value.dtype.name} {value}"
+        shown = "a texture" if is_texture(value) else shown
         kind = f"a pointer to {array.name} ({array.dtype})" if array else shown
         return Argument(
             value=value, name=f"argument {number}", kind=kind, cure="give np.{}", number=number, array=array
@@ -259,7 +261,7 @@ def unfit(kernel: str, arguments: Sequence[Argument], parameters: Sequence[Param
 
 def _lie_alike(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -> bool:
     """Return whether the bytes of arguments are those of the parameters, as where two numbers make a struct."""
-    given = parameters_for([each.value for each in arguments])
+    given = parameters_for([taken(each.value) for each in arguments])
     places, wanted = {each.offset for each in given}, {each.offset for each in parameters}
     missing = max((each.end for each in parameters), default=0) - max((each.end for each in given), default=0)
     is_padded = len(arguments) > len(parameters) and 0 < missing < POINTER  # at the end of a struct
@@ -268,7 +270,7 @@ def _lie_alike(arguments: Sequence[Argument], parameters: Sequence[Parameter]) -
 
 def _cure(argument: Argument) -> str:
     """Say what to write where an argument does not fit its parameter; empty where it does, or nothing is known."""
-    parameter, dtype = argument.parameter, argument.value.dtype
+    parameter, dtype = argument.parameter, taken(argument.value).dtype
     number = number_type(parameter.type)
     if argument.array:
         return _cure_of_array(argument, argument.array, number)

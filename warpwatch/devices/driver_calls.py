@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import functools
 import math
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ LAUNCH_TIME = Path(__file__).with_name("launch_time.cpp")
 USED_NOW, USED_AT_MOST = 7, 8  # CU_MEMPOOL_ATTR_USED_MEM_CURRENT and _HIGH
 # CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
 NOT_INTERLEAVED, L2_PROMOTION, ZEROS_BEYOND = 0, 3, 0
+LINEAR, PITCHED = 2, 3  # CU_RESOURCE_TYPE_*
+RESOURCE_BYTES, SAMPLING_BYTES = 144, 104  # of CUDA_RESOURCE_DESC and CUDA_TEXTURE_DESC
 # Settings of a context that a call may change, in words, by CUlimit.
 LIMITS = {
     0: "the stack size of threads",
@@ -112,6 +115,28 @@ def made_tensor_map(described: Any) -> np.generic:
     )
     _check(status, f"no tensor map can be made of {described}")
     return np.void(ctypes.string_at(place, TENSOR_MAP.itemsize))
+
+
+def made_texture(described: Any) -> np.generic:
+    """Make the texture object that a declaration describes (catalogue/textures.py). Raises DeviceError."""
+    names = ("texture", "format", "channels", "width", "height", "row_bytes")
+    address, form, channels, width, height, row_bytes = (int(described[name]) for name in names)
+    is_matrix, handle = height > 0, ctypes.c_uint64()
+    extent = (width, height, row_bytes) if is_matrix else (row_bytes, 0, 0)
+    # CUDA_RESOURCE_DESC of pitched or linear memory, CUDA_TEXTURE_DESC
+    resource = struct.pack("I4xQIIQQQ", PITCHED if is_matrix else LINEAR, address, form, channels, *extent)
+    sampling = struct.pack("5I", *(int(described["beyond"]),) * 3, int(described["filter"]), int(described["flags"]))
+    status = _driver().cuTexObjectCreate(
+        ctypes.byref(handle), resource.ljust(RESOURCE_BYTES, b"\0"), sampling.ljust(SAMPLING_BYTES, b"\0"), None
+    )
+    _check(status, f"no texture can be made of {described}")
+    return np.uint64(handle.value)
+
+
+def free_textures(handles: Sequence[int]) -> None:
+    """Destroy texture objects; those of a context that has ended are gone already."""
+    for handle in handles:
+        _driver().cuTexObjectDestroy(ctypes.c_uint64(handle))
 
 
 class Module:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import functools
 import struct
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +23,7 @@ from warpwatch.catalogue.calls import CallError, DeviceArray
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.tensor_maps import is_tensor_map
+from warpwatch.catalogue.textures import is_texture
 from warpwatch.devices import activity, driver_calls, outside
 from warpwatch.devices.arguments import read_parameters
 from warpwatch.devices.compile import symbols
@@ -62,10 +64,29 @@ class Calls(Protocol):
         """End it, and free the memory that it had, before this process ends."""
 
 
-def packed_for(function: Function, arguments: Sequence[np.generic]) -> bytes:
-    """Pack a kernel's arguments, with the tensor maps that they describe. Raises DeviceError."""
-    made = [driver_calls.made_tensor_map(each) if is_tensor_map(each) else each for each in arguments]
-    return pack(made, function.parameters or ())
+def packed_for(function: Function, arguments: Sequence[np.generic]) -> tuple[bytes, list[int]]:
+    """Pack a kernel's arguments, with the tensor maps and textures that they describe. Raises DeviceError.
+
+    The second value is what ``free_textures`` takes when the arguments are not used any more.
+    """
+    made, textures = list[np.generic](), list[int]()
+    for each in arguments:
+        value = driver_calls.made_tensor_map(each) if is_tensor_map(each) else each
+        if is_texture(each):
+            value = driver_calls.made_texture(each)
+            textures.append(int(value))
+        made.append(value)
+    return pack(made, function.parameters or ()), textures
+
+
+T = TypeVar("T")
+
+
+def owning(start: T, textures: Sequence[int]) -> T:
+    """Return a function that launches, and have textures destroyed with it."""
+    if textures:
+        weakref.finalize(start, driver_calls.free_textures, textures).atexit = False
+    return start
 
 
 class QueuedCall:
@@ -239,10 +260,11 @@ class Device:
         if refused:
             raise DeviceError(refused)
         kernel = function.handle[1]
-        packed, shared = packed_for(function, arguments), launch.shared_bytes
+        (packed, textures), shared = packed_for(function, arguments), launch.shared_bytes
         queue = self._queue(launch.stream)
         if launch.has_attributes or function.handle[0] in self._loaded_again:
-            return self._again(function).launcher(function.name, launch, int(queue.handle), packed)
+            again = self._again(function).launcher(function.name, launch, int(queue.handle), packed)
+            return owning(again, textures)
         values = (packed,) if packed else ()
         what = (
             f"launching {demangled([function.name])[0]}, grid {launch.grid}, block {launch.block}, {shared:,} bytes of "
@@ -257,7 +279,7 @@ class Device:
             with self._errors(what):
                 kernel.prepared_async_call(launch.grid, launch.block, queue, *values, shared_size=shared)
 
-        return start
+        return owning(start, textures)
 
     def timed_launcher(
         self, function: Function, launch: Launch, arguments: Sequence[np.generic]
@@ -269,8 +291,8 @@ class Device:
             with suppress(self._driver.Error, DeviceError):  # as for ``variables``
                 address, size = module.get_global(name)
                 self.copy(again.variable(name), int(address), size)
-        packed, queue = packed_for(function, arguments), int(self._queue(launch.stream).handle)
-        return again.timed_launcher(function.name, launch, queue, packed)
+        (packed, textures), queue = packed_for(function, arguments), int(self._queue(launch.stream).handle)
+        return owning(again.timed_launcher(function.name, launch, queue, packed), textures)
 
     def _again(self, function: Function) -> driver_calls.Module:
         """Return a kernel's module as it is loaded once more. Raises DeviceError."""

@@ -22,6 +22,8 @@ from warpwatch.devices.machine import Resources
 
 NOTHING = Resources()
 SOFTWARE_LAUNCHES = 3
+QUICK = 0.1  # of the largest launch that a slow device may take: a benchmark launches each case hundreds of times
+HALVED = 32  # a size below that is not one that work grows with, but a filter's or a head's
 CLUSTER_BLOCKS = 8  # which every device with clusters takes
 MACHINE_CODE = (".cubin", ".ptx", ".fatbin")
 OF_SOFTWARE = Capability(9, 0)  # what softcuda/device/driver.cpp says that it is

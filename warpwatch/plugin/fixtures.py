@@ -34,7 +34,7 @@ from warpwatch.devices.compile.background import Compilation
 from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.evaluate import judged
 from warpwatch.devices.gpu import Device
-from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo
+from warpwatch.devices.info import HALVED, QUICK, SOFTWARE_LAUNCHES, DeviceInfo
 from warpwatch.devices.kernel import Kernel, Launched
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
@@ -358,7 +358,7 @@ def warpwatch_parameter(request: pytest.FixtureRequest) -> Case | Build:
 
 @functools.cache
 def too_large(family: Family, device: str, most: float, sizes: tuple[Shape, ...] = ()) -> str:
-    """Say which sizes of a family's benchmarks are too large for a slow device, and which would do.
+    """Say which sizes of a family's benchmarks are too large for a slow device, and which is quick there.
 
     ``device``: its name. ``most``: the largest Case.launch_cost that a benchmark runs there. ``sizes``: those of
     --sizes, in place of the declared ones.
@@ -366,18 +366,22 @@ def too_large(family: Family, device: str, most: float, sizes: tuple[Shape, ...]
     timed = [case for case in timed_cases((family,), sizes) if not case.variant.on_host and not case.variant.call]
     timed_builds = {case.build for case in timed}
 
-    def fits(shape: Shape) -> bool:
-        return all(Case(build, shape).launch_cost <= most for build in timed_builds)
+    def cost(shape: Shape) -> float:
+        return max(Case(build, shape).launch_cost for build in timed_builds)
 
     large = [*dict.fromkeys(case.shape for case in timed if case.launch_cost > most)]
     shape, named = min(large, key=math.prod), ", ".join(map(size_name, large[:LARGE_SHOWN]))
     more = f" and {len(large) - LARGE_SHOWN} more" if len(large) > LARGE_SHOWN else ""
-    while not fits(shape) and max(shape) > 1:
+    halves = [shape]
+    while max(shape) >= HALVED and cost(shape) > QUICK * most:
         longest = shape.index(max(shape))
         shape = (*shape[:longest], shape[longest] // 2, *shape[longest + 1 :])
-    is_valid = fits(shape) and not family.problem_of(shape)
+        halves.append(shape)
+    valid = [each for each in halves if cost(each) <= most and not family.problem_of(each)]
+    quick = [f"{size_name(each)} is quick there" for each in valid if cost(each) <= QUICK * most]
     verb, pronoun = ("are", "them") if len(large) > 1 else ("is", "it")
-    cure = f"{size_name(shape)} would do, or time {pronoun} on a GPU" if is_valid else f"time {pronoun} on a GPU"
+    cures = (quick or [f"{size_name(each)} would do" for each in valid[:1]])[:1]
+    cure = ", or ".join([*cures, f"time {pronoun} on a GPU"])
     subject = f"{family.name}: {' x '.join(family.sizes)} = {named}{more}"
     return f"{subject} {verb} too large for {device}, which would take seconds for a launch: {cure}"
 

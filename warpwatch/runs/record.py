@@ -117,6 +117,7 @@ class Facts:
     seed: Count = 0  # which inputs that differed in each launch were drawn by
     identity: Identity | None = None  # what decides the case's work
     image_hash: Text | None = None
+    other_image_hash: Text = ""  # of the other side of its pairs
     source_hash: Text = ""
     grid: tuple[Count, ...] | None = None
     dynamic_shared_bytes: Count | None = None

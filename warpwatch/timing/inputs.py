@@ -50,6 +50,7 @@ USE_GPUS = frozenset(
         "cudf",
         "cuml",
         "cupy",
+        "cutlass",
         "jax",
         "mxnet",
         "numba",

@@ -27,6 +27,7 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 VERSION = re.compile(r"(\d+\.\d+)(\.\d+)?")
 ARCH = re.compile(r"--?(?:arch|gpu-architecture)(?:=(.*))?")
 FORM = "write it as nvcc calls it: nvcc=13.2, nvcc=/usr/local/cuda-12.9, or nvcc for the one that is here, then flags"
+USUAL = Path("/usr/local")  # where toolkits are installed, in folders such as cuda-12.9
 OLDEST = "PyPI has whole ones from 13.0 on; of an older toolkit give the folder, as nvcc=/usr/local/cuda-12.9"
 
 
@@ -93,6 +94,12 @@ def read_toolchain(text: str, say: Callable[[str], object]) -> Toolchain:
     except (CompileError, OSError, subprocess.CalledProcessError) as error:
         raise BadToolchain(f"{text!r} cannot be used: {error}") from None
     return Toolchain(text=text, program=found, arch=arch, flags=flags)
+
+
+def of_release(release: str, say: Callable[[str], object]) -> Toolchain:
+    """Return the toolchain of a toolkit, such as 12.9: that of its usual folder, else of PyPI. Raises BadToolchain."""
+    folder = USUAL / f"cuda-{release}"
+    return read_toolchain(f"nvcc={folder if (folder / 'bin' / 'nvcc').is_file() else release}", say)
 
 
 def _split(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:

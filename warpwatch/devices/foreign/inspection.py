@@ -33,6 +33,7 @@ OTHERS = frozenset(
         "torch",
         "triton",
         "cupy",
+        "cutlass",
         "cupyx",
         "cuda",
         "numba",

@@ -1,0 +1,88 @@
+"""Describes texture objects of declared arrays: linear memory, or a matrix whose rows have a pitch.
+
+PyCUDA has texture references alone, which CUDA 12 took out of the language. So the driver makes an object where its
+kernel is launched (devices/driver_calls.py). Until then it is plain numbers, as other arguments are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpwatch.catalogue.arrays import Shape
+from warpwatch.catalogue.elements import numpy_type
+
+# CUarray_format, CUfilter_mode and CUaddress_mode of cuda.h
+FORMATS = {
+    "uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32": 10, "float16": 16, "float32": 32,
+}  # fmt: skip
+FILTERS = {"point": 0, "linear": 1}
+BEYOND = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
+READ_AS_INTEGER, NORMALIZED = 1, 2  # CU_TRSF_*
+ALIGNED, PITCH = 512, 32  # bytes, of which addresses and rows are multiples (an H100 with driver 580)
+TEXTURE = np.dtype(
+    {
+        "names": ["texture", "width", "height", "row_bytes", "format", "channels", "filter", "beyond", "flags"],
+        "formats": ["u8", "u8", "u8", "u8", "i4", "i4", "i4", "i4", "i4"],
+        "offsets": [0, 8, 16, 24, 32, 36, 40, 44, 48],
+        "itemsize": 56,
+    }
+)
+OBJECT = np.dtype("u8")  # which a kernel takes in its place
+
+
+def texture(
+    address: int,
+    dtype: str,
+    shape: Shape,
+    *,
+    channels: int = 1,
+    row_bytes: int = 0,
+    filter: str = "point",  # the guide's word
+    beyond: str = "clamp",
+    normalized: bool = False,
+    as_float: bool = False,
+) -> np.generic:
+    """Return an argument that the kernel takes as a ``cudaTextureObject_t``.
+
+    ``address``: a multiple of 512, of an array that is declared with ``aligned=512``; ``dtype``: of its numbers.
+    ``shape``: ``(n,)`` texels for ``tex1Dfetch``, rows and columns for ``tex2D``. ``channels``: numbers of a texel: 1,
+    2, or 4 for ``float4``. ``row_bytes``: from one row to the next, a multiple of 32; 0 for rows without gaps.
+    ``filter``: "point" or "linear". ``beyond``: what coordinates outside give: "clamp", "border" (zeros), or, if they
+    are ``normalized`` to shares of the extents, "wrap" or "mirror". ``as_float``: integers of 8 and 16 bits are read as
+    numbers from 0 or -1 to 1.
+
+    Raises ValueError where there are no textures of this type, or of an array that lies so.
+    """
+    for value, known, what in ((dtype, FORMATS, "type"), (filter, FILTERS, "filter"), (beyond, BEYOND, "beyond")):
+        if value not in known:
+            raise ValueError(f"a texture has no {what} {value!r}: it may be {', '.join(known)}")
+    width, texel = shape[-1], channels * numpy_type(dtype).itemsize
+    pitch = row_bytes or width * texel
+    _check_layout(address, shape, channels, pitch, width * texel)
+    if len(shape) == 1 and (filter, beyond, normalized) != ("point", "clamp", False):
+        raise ValueError("tex1Dfetch takes whole coordinates alone: filter, beyond and normalized are of matrices")
+    flags = READ_AS_INTEGER * (dtype[0] != "f" and not as_float) + NORMALIZED * normalized
+    height = shape[0] if len(shape) == 2 else 0
+    described = np.zeros(1, TEXTURE)
+    described[0] = (address, width, height, pitch, FORMATS[dtype], channels, FILTERS[filter], BEYOND[beyond], flags)
+    return described[0]  # type: ignore[no-any-return]
+
+
+def _check_layout(address: int, shape: Shape, channels: int, pitch: int, row: int) -> None:
+    """Raise ValueError where no texture can be made of an array that lies so. ``pitch``, ``row``: bytes."""
+    if channels not in (1, 2, 4) or len(shape) not in (1, 2):
+        raise ValueError(f"a texture has 1 or 2 axes, and 1, 2 or 4 channels, not {len(shape)} and {channels}")
+    if address % ALIGNED:
+        raise ValueError(f"address {address:#x}: a texture needs multiples of {ALIGNED}, so declare aligned={ALIGNED}")
+    if len(shape) == 2 and (pitch % PITCH or pitch < row):
+        raise ValueError(f"rows of {pitch} bytes: a texture needs multiples of {PITCH} that hold a row, so pad them")
+
+
+def is_texture(value: np.generic) -> bool:
+    """Tell whether an argument is a texture that is still to be made; other revisions' arguments may be, too."""
+    return value.dtype.names == TEXTURE.names
+
+
+def taken(value: np.generic) -> np.generic:
+    """Return a value of the type that a kernel takes in the place of an argument."""
+    return OBJECT.type(0) if is_texture(value) else value
