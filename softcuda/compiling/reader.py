@@ -501,6 +501,11 @@ class Unit:
                     instances[note["instance"].replace("(anonymous namespace)::", "")] = None
         return [each for each in instances if not UNNAMED.search(each)]
 
+    @property
+    def launched(self) -> list[str]:
+        """Kernels with the arguments that launches are written with."""
+        return [name for _, name in self._launches]
+
     def errors(self) -> list[str]:
         """Return what Clang says of the user's text, each with its place."""
         return [
