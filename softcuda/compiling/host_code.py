@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import messages
-from brackets import closing, edited
+from brackets import Edit, closing, edited
 from reader import TOKEN, Declaration, Unit
 
 DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
@@ -30,7 +30,6 @@ CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
 RUNTIME = re.compile(r"(?:cuda|cu|cublas|curand|cudnn)[A-Z]\w+")  # names of functions that host code calls
 INSTANCE = "softcuda-instance-"  # what the file of an instance is called, with its number
 NAME = re.compile(r"(\w+)<")  # of an instance
-Edit = tuple[int, int, str]  # where a text begins and ends, and what is to stand there
 # A variable whose value is an address as another type.
 CAST = re.compile(
     r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)[’'].*\n(?: .*\n)*.* error: [‘']reinterpret_cast[’'] is not a const"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 import assembly
-from brackets import STRING, closing, split
+from brackets import STRING, Edit, closing, split
 from reader import MARK, Declaration, Unit
 
 ROUND = r"\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"
@@ -55,9 +55,6 @@ PRAGMA = re.compile(
     r"(?:(?:nv_)?(?:no)?unroll(?:[ \t]+\d+|[ \t]*\([^()\n]*\)|[ \t]+\w+$)?|\w+[^;{}\n]*$)",
     re.MULTILINE,
 )
-
-
-Edit = tuple[int, int, str]
 
 
 def edits(unit: Unit, checked: bool) -> list[Edit]:

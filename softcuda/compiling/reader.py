@@ -399,10 +399,6 @@ class Unit:
         if chosen.kind.name == "CXX_ACCESS_SPEC_DECL":
             return Declaration(text=self.text, first=first, last=stop, kind="access")
         body, end = self._body(chosen, stop) if kind in ("function", "class") else (0, 0)
-        if kind == "function" and not body and self.text[stop : stop + 1] != ";":
-            opened = end_of(self.text, stop, following)  # where Clang gave up on the body
-            if opened and self.text[opened - 1] == "}":
-                body, end, stop = self.text.index("{", stop), opened, opened
         semicolon = END.match(self.text, stop, following)
         if not semicolon and not (kind == "function" and body):
             found = end_of(self.text, stop, following)
