@@ -70,7 +70,7 @@ def with_red_zones(lines: list[str]) -> tuple[list[str], str]:
         out += [section, gap]
     out += ['\t.section softcuda_shared,"aw"', *hidden("softcuda_shared_last")]
     out += ['\t.section softcuda_dynamic,"aw",@nobits', "\t.balign 128", gap, *hidden("softcuda_dynamic_area")]
-    out += [f"\t.zero {DYNAMIC_AREA}", *symbol_table(symbols), *kernel_table(text)]
+    out += [f"\t.zero {DYNAMIC_AREA}", *symbol_table(symbols, text), *kernel_table(text)]
     return out, shared_too_large(symbols)
 
 
@@ -104,11 +104,15 @@ def kind_of(name: str, section: str) -> int | None:
     return SHARED if name.startswith("_ZZ") else DEVICE
 
 
-def symbol_table(symbols: list[tuple[str, int, int]]) -> list[str]:
+def symbol_table(symbols: list[tuple[str, int, int]], assembly: str) -> list[str]:
     """Return softcuda::Symbol in assembly, one for each variable, and their names."""
+    records = records_of(assembly)
     entries, names = [], []
     for number, (name, size, kind) in enumerate(symbols):
-        entries.append(f"\t.quad {name}, {size}, .Lsoftcuda_name{number}, {kind}")
+        inside = name[2:].lstrip("Z") if name.startswith("_ZZ") else ""
+        owners = (records.get(inside[: end.start()]) for end in re.finditer("E", inside))
+        owner = next(filter(None, owners), 0)
+        entries.append(f"\t.quad {name}, {size}, .Lsoftcuda_name{number}, {kind}, {owner}")
         names += [f".Lsoftcuda_name{number}:", f'\t.string "{name}"']
     return table("softcuda_symbols", entries, names)
 
@@ -129,13 +133,18 @@ def shared_too_large(symbols: list[tuple[str, int, int]]) -> str:
 LABEL = re.compile(rf"^_ZZ(\S+)E{len(RECORD)}{RECORD}:$", re.MULTILINE)
 
 
+def records_of(assembly: str) -> dict[str, str]:
+    """Return the labels of kernels' records by the kernel's name, encoded as in the names of what it declares."""
+    return {match[1]: match[0][:-1] for match in LABEL.finditer(assembly)}
+
+
 def kernel_table(assembly: str) -> list[str]:
     """Return softcuda::KernelEntry in assembly, one for each record of a kernel that g++ wrote.
 
     Each has a label of its own, softcuda_kernel.NAME, so that a reader of the image's symbols finds its kernels.
     """
     functions = set(re.findall(r"^\s*\.type\s+(\S+),\s*[@%]function", assembly, re.MULTILINE))
-    records = {match[1]: match[0][:-1] for match in LABEL.finditer(assembly)}
+    records = records_of(assembly)
     entries: list[str] = []
     names: list[str] = []
     for number, (encoded, label) in enumerate(sorted(records.items())):

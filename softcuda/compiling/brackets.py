@@ -8,6 +8,7 @@ from collections.abc import Iterable
 STRING = r"(?:\"(?:\\.|[^\"\\\n])*\"|(?<![\w'])(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')"
 BRACKETS = re.compile(rf"^[ \t]*#[^\n]*|{STRING}|[(){{}};]", re.MULTILINE)
 PAIRS = {"(": ")", "<": ">"}
+Edit = tuple[int, int, str]  # where a text begins and ends, and what is to stand there
 SYSTEM = "3"  # the flag of a line marker for a header of the system's
 
 
@@ -31,7 +32,7 @@ def closing(text: str, position: int) -> int:
     return len(text)
 
 
-def edited(text: str, edits: Iterable[tuple[int, int, str]], begin: int = 0) -> str:
+def edited(text: str, edits: Iterable[Edit], begin: int = 0) -> str:
     """Return the text from a place on with other words between some places, what is inserted at a place first.
 
     An edit within another one is left out.

@@ -33,11 +33,10 @@ import reader
 import restricted
 import slices
 import version
-from messages import BadKernel
+from messages import SOFTCUDA, BadKernel
 
 import kernels
 
-SOFTCUDA = Path(__file__).resolve().parents[1]
 IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 
 # -gdwarf-4, because addr2line of binutils 2.40 mixes up the files of version 5. -fstack-clash-protection, so that a

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from messages import BadKernel
+from messages import SOFTCUDA, BadKernel
 
 # A header, and what the names look like that are in it.
 NAMES = {
@@ -124,7 +124,6 @@ SPACES = {"thrust": "namespace thrust { }", "cub": "namespace cub { }"}
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/", "THC/", "TH/")
 TORCH_PARTS = {r".*(?:Atomic|KernelUtils).*": "atomics.h", r".*DeviceUtils\.cuh": "warps.h"}
 PYTHON = ("pybind11/", "Python.h")
-SOFTCUDA = Path(__file__).resolve().parents[1]
 # A path with these characters cannot stand in #include: headers are searched for there.
 NAMEABLE = not {'"', "\n"} & set(str(SOFTCUDA))
 SYSTEMS = re.compile(r'^# \d+ "/usr/[^\n]*\n(?:(?!# \d)[^\n]*\n)*', re.MULTILINE)

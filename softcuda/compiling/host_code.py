@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import messages
-from brackets import closing, edited
+from brackets import Edit, closing, edited
 from reader import TOKEN, Declaration, Unit
 
 DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
@@ -30,7 +30,6 @@ CONSTANT = {"const", *COMPUTED, "constinit", "__constinit"}
 RUNTIME = re.compile(r"(?:cuda|cu|cublas|curand|cudnn)[A-Z]\w+")  # names of functions that host code calls
 INSTANCE = "softcuda-instance-"  # what the file of an instance is called, with its number
 NAME = re.compile(r"(\w+)<")  # of an instance
-Edit = tuple[int, int, str]  # where a text begins and ends, and what is to stand there
 # A variable whose value is an address as another type.
 CAST = re.compile(
     r"[‘']constinit[’'] variable [‘'](?:\w+::)*(\w+)[’'].*\n(?: .*\n)*.* error: [‘']reinterpret_cast[’'] is not a const"
@@ -65,7 +64,7 @@ class Host:
     asked: list[str] = field(default_factory=list)
     broken: set[int] = field(default_factory=set)
     complaint: str = ""
-    unit: Unit | None = None
+    unit: Unit = field(init=False)
     missing: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     trap: str = '{ softcuda_trap("a call of a function that needs host code"); }'
@@ -131,7 +130,7 @@ def divided(unit: Unit, host: Host) -> Division:
     whole = {each.names[0][-1] for each in unit.declared if each.kind == "function" and each.body and is_marked(each)}
     remaining, hosts = apart(unit, marked, whole, host)
     host.names |= {name[-1] for each in hosts for name in each.names}
-    host.asked = [each for each in unit.instances if each not in host.refused]
+    host.asked = [each for each in asked_instances(unit, host.refused) if each not in host.refused]
     host.unit = unit
     used = set(re.findall(r"\w+", " ".join(host.asked)))
     chosen, inner = reached(unit, remaining, marked, used, host)
@@ -145,11 +144,25 @@ def divided(unit: Unit, host: Host) -> Division:
     return Division(unit=unit, chosen=chosen, inner=inner, edits=[*edits, *inner, (unit.end, unit.end, made)])
 
 
+def asked_instances(unit: Unit, refused: set[str]) -> list[str]:
+    """Return the instances that are launched; of kernels of which some are refused, also as the launches name them.
+
+    Clang leaves out the arguments of a template that is an argument itself.
+    """
+    kernels = {name_of(each) for each in refused}
+    return list(dict.fromkeys([*unit.instances, *(each for each in unit.launched if name_of(each) in kernels)]))
+
+
+def name_of(instance: str) -> str:
+    return match[1] if (match := NAME.search(instance)) else ""
+
+
 def not_made(unit: Unit, host: Host) -> Iterator[str]:
     """Yield a warning for each instance that g++ refuses, and each kernel template without one that is launched."""
-    for instance in sorted(host.refused):
+    as_written = {name_of(each) for each in {*unit.launched} & {*host.asked}}
+    for instance in sorted(each for each in host.refused if name_of(each) not in as_written or each in unit.launched):
         yield f"warning: {instance} is launched and not made here: instantiate it (template __global__ void ...;)\n"
-    made = {match[1] for each in unit.instances if each not in host.refused and (match := NAME.search(each))}
+    made = {name_of(each) for each in (*unit.instances, *host.asked) if each not in host.refused}
     guessed = host.refused or unit.errors()
     bodies = [(each.body, each.end) for each in unit.functions(unit.declared)] if guessed else []
     for each in unit.declared if guessed else ():
@@ -423,8 +436,6 @@ QUOTED = re.compile(r"[‘'][^’']*[’']|\"[^\"\n]*\"")
 
 def broken(host: Host, errors: str) -> set[int]:
     """Return where functions and using directives begin that the compiler refuses and that can go."""
-    if host.unit is None:
-        return set()
     unit, said = host.unit, complaints(host, errors)
     launched = set(re.findall(r"\w+", " ".join(host.asked)))
     return {each.first for each in removable(unit, unit.declared) if is_meant(unit, each, launched, said)}
@@ -432,8 +443,6 @@ def broken(host: Host, errors: str) -> set[int]:
 
 def broken_types(host: Host, errors: str) -> set[int]:
     """Return where types without device code begin that the compiler refuses: host code may be all that names them."""
-    if host.unit is None:
-        return set()
     unit, said = host.unit, complaints(host, errors)
     types = [each for each in unit.declared if each.kind in ("class", "using", "instance")]
     return {each.first for each in types if not any(map(each.has_inside, MARKED)) and [*lines_of(unit, each, said)]}

@@ -11,15 +11,17 @@ import re
 from collections.abc import Iterator
 
 import assembly
-from brackets import STRING, closing, split
+from brackets import STRING, Edit, closing, split
 from reader import MARK, Declaration, Unit
 
 ROUND = r"\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"
-ATTRIBUTE = rf"(?:(?:__attribute__|alignas)\s*{ROUND}|\b__restrict(?:__)?\b)"
+ATTRIBUTE = rf"(?:(?:__attribute__|alignas)\s*{ROUND}|\[\[[^][]*\]\]|\b__restrict(?:__)?\b)"
 # Not known before the launch is the size of this one; and a variable of C++ cannot be extern and static at once.
+BETWEEN = rf"(?:{ATTRIBUTE}|[^;={{}}()\"])*"
+DECLARED = r"(?:[^;={}]|\{\}\))*"
 DYNAMIC = re.compile(
-    rf"(?:\bextern\b(?P<before>(?:{ATTRIBUTE}|[^;={{}}()\"])*)\b__shared__|\b__shared__\s+extern)\b"
-    r"(?P<declared>[^;={}]*\[\s*\][^;={}]*);"
+    rf"\b(?:extern\b(?P<before>{BETWEEN})\b__shared__|__shared__\b(?P<behind>{BETWEEN})\bextern)\b"
+    rf"(?P<declared>{DECLARED}\[\s*\]{DECLARED});"
 )
 WITHOUT_SIZE = re.compile(r"\b\w+(?=\s*\)?\s*\[\s*\])")
 # Without __constinit (g++ 10 and later), g++ guards variables of classes with constructors, even of empty ones.
@@ -37,7 +39,7 @@ PLAIN_WORDS = {
 # In C++ alignas(...) stands before static, and not behind it.
 ALIGNED = rf"\b__shared__\s+(?P<aligned>alignas\s*{ROUND})"
 WORDS = re.compile(
-    rf"{STRING}|{ALIGNED}|\bstatic\s+__shared__\b|\b__shared__\s+static\b|\b(?:{'|'.join(PLAIN_WORDS)})\b"
+    rf"{STRING}|{ALIGNED}|\b(?:static|extern)\s+__shared__\b|\b__shared__\s+static\b|\b(?:{'|'.join(PLAIN_WORDS)})\b"
 )
 
 
@@ -53,9 +55,6 @@ PRAGMA = re.compile(
     r"(?:(?:nv_)?(?:no)?unroll(?:[ \t]+\d+|[ \t]*\([^()\n]*\)|[ \t]+\w+$)?|\w+[^;{}\n]*$)",
     re.MULTILINE,
 )
-
-
-Edit = tuple[int, int, str]
 
 
 def edits(unit: Unit, checked: bool) -> list[Edit]:
@@ -129,7 +128,7 @@ def dynamic_shared(unit: Unit) -> Iterator[Edit]:
     for match in found:
         within = any(first < match.start() < last for first, last in inside)
         memory = "softcuda_dynamic_shared()" if within else "softcuda_dynamic_area"
-        declared = re.sub(ATTRIBUTE, "", f"{match['before'] or ''}{match['declared']}")
+        declared = re.sub(ATTRIBUTE, "", f"{match['before'] or match['behind'] or ''}{match['declared']}")
         cpp = WITHOUT_SIZE.sub(r"softcuda_\g<0>", f"typedef {declared};")
         for name in WITHOUT_SIZE.findall(declared):
             kind = f"softcuda_{name}"

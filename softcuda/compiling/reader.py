@@ -399,10 +399,6 @@ class Unit:
         if chosen.kind.name == "CXX_ACCESS_SPEC_DECL":
             return Declaration(text=self.text, first=first, last=stop, kind="access")
         body, end = self._body(chosen, stop) if kind in ("function", "class") else (0, 0)
-        if kind == "function" and not body and self.text[stop : stop + 1] != ";":
-            opened = end_of(self.text, stop, following)  # where Clang gave up on the body
-            if opened and self.text[opened - 1] == "}":
-                body, end, stop = self.text.index("{", stop), opened, opened
         semicolon = END.match(self.text, stop, following)
         if not semicolon and not (kind == "function" and body):
             found = end_of(self.text, stop, following)
@@ -500,6 +496,11 @@ class Unit:
                 if note := next(filter(None, notes), None):
                     instances[note["instance"].replace("(anonymous namespace)::", "")] = None
         return [each for each in instances if not UNNAMED.search(each)]
+
+    @property
+    def launched(self) -> list[str]:
+        """Kernels with the arguments that launches are written with."""
+        return [name for _, name in self._launches]
 
     def errors(self) -> list[str]:
         """Return what Clang says of the user's text, each with its place."""

@@ -22,7 +22,6 @@ FLAG = "-fdump-tree-objsz1-lineno"
 MOST = 200  # statements of a slice, the nearest: a function of thousands would take minutes
 
 LOCATION = re.compile(r"\[([^\[\]\n]+):(\d+):\d+(?: discrim \d+)?\] ")
-DEBUG = re.compile(r"\[([^\[\]\n]+):(\d+):\d+(?: discrim \d+)?\] # DEBUG ([A-Za-z_]\w*) => ")
 VALUE = re.compile(r"(?<![\w.])((?:[A-Za-z$][\w$.]*)?_\d+)(\(D\))?(?!\w)")
 NAMED_VALUE = re.compile(r"([A-Za-z$][\w$]*)_\d+")
 VARIABLE = re.compile(r"([A-Za-z]\w*)")  # one whose address is taken
@@ -115,7 +114,6 @@ class Function:
         head, _, body = text.partition("\n  <bb ")
         self.locals = {match[1] for line in head.split("\n") if (match := LOCAL.fullmatch(line))}
         self.references = {match[1] for line in head.split("\n") if (match := REFERENCES.fullmatch(line))}
-        self.variables: dict[Place | None, set[str]] = {}  # set in a line, those that g++ does without too
         self.captured: dict[str, set[Place]] = {}  # where variables are set that lambda functions may capture
         self._places: dict[tuple[str, str], Place | None] = {}
         self._last: Place | None = None  # place of the statement or mark before, of the kernel's own
@@ -128,8 +126,6 @@ class Function:
                 block = int(header[1])
             elif "# DEBUG" not in line:
                 self._read(block, line.strip())
-            elif variable := DEBUG.match(line.strip()):
-                self.variables.setdefault(self._place(variable[1], variable[2]), set()).add(variable[3])
             elif mark := LOCATION.match(line.strip()):
                 self._last = self._place(mark[1], mark[2]) or self._last
         self.set_by = {s.target: s for s in self.statements if VALUE.fullmatch(s.target)}
@@ -230,7 +226,7 @@ class Function:
         }  # where the thread's or block's own part is chosen
         named = self._named(statements, access.place)
         for place in own - {access.place, *named, *self._heads}:  # g++ did without the variable
-            named[place] = self._only_name(place)
+            named[place] = ""
         variables = sorted(named, key=lambda place: place not in own)
         conditions: dict[Place, str] = {}
         for condition in self._conditions(access.block):
@@ -304,11 +300,6 @@ class Function:
                 waiting.append(branch)
                 if condition := self._condition_of.get(branch):
                     yield condition
-
-    def _only_name(self, place: Place) -> str:
-        """Return the variable that is set in a line; "" if it is not the only one."""
-        names = self.variables.get(place, set())
-        return next(iter(names)) if len(names) == 1 else ""
 
     @cached_property
     def _heads(self) -> set[Place]:

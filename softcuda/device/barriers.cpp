@@ -340,6 +340,16 @@ inline __attribute__((always_inline)) void leave(Meeting& meeting)
 
 } // namespace
 
+unsigned wait_until_nobody_runs(uintptr_t site)
+{
+    Thread& thread = turns.threads[running.thread];
+    thread.state = State::in_activemask;
+    thread.site = site;
+    turns.asking.push_back(running.thread);
+    wait_for_turn();
+    return thread.active;
+}
+
 void Turns::thread_has_ended(unsigned thread)
 {
     threads[thread].state = State::ended;
@@ -385,15 +395,7 @@ extern "C" EXPORT Lanes softcuda_gather(unsigned mask, unsigned long value)
     return all;
 }
 
-extern "C" EXPORT unsigned softcuda_activemask()
-{
-    Thread& thread = turns.threads[running.thread];
-    thread.state = State::in_activemask;
-    thread.site = CALLED_FROM;
-    turns.asking.push_back(running.thread);
-    wait_for_turn();
-    return thread.active;
-}
+extern "C" EXPORT unsigned softcuda_activemask() { return wait_until_nobody_runs(CALLED_FROM); }
 
 extern "C" EXPORT char* softcuda_dynamic_shared() { return dynamic_shared(); }
 

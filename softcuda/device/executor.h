@@ -29,7 +29,7 @@ struct Turns {
     Thread threads[max_threads];
     unsigned count = 0, alive = 0;
     std::vector<unsigned> order, next_order; // whose turn it is until the next barrier, and after it
-    std::vector<unsigned> asking;  // threads in __activemask
+    std::vector<unsigned> asking;  // threads in __activemask, and such as wait until nobody can run
     std::vector<unsigned> at_grid; // threads at the barrier of the grid
     std::vector<unsigned> spinning; // threads that wait for another one's write
     bool resting = false;          // all of them are there
@@ -49,6 +49,7 @@ struct Turns {
 extern Turns turns;
 
 void wait_for_turn(); // the present thread cannot go on
+unsigned wait_until_nobody_runs(uintptr_t site); // of its block; returns the lanes of its warp that wait in that line
 char* dynamic_shared();
 bool is_below_a_stack(uintptr_t address); // in what ends a thread's 256 KiB
 

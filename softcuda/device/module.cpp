@@ -81,11 +81,11 @@ int find_ranges(struct dl_phdr_info* info, size_t, void* data)
 }
 
 // Static shared memory of a kernel: of variables inside it, and of those outside all functions.
-size_t shared_of(const Image& image, const std::string& name)
+size_t shared_of(const Image& image, const KernelEntry& kernel)
 {
     size_t bytes = 0;
     for (const Symbol* s = image.first_symbol; s != image.last_symbol; ++s)
-        if (s->kind == SymbolKind::shared && (strncmp(s->name, "_ZZ", 3) != 0 || strstr(s->name, name.c_str() + (name.compare(0, 2, "_Z") == 0 ? 2 : 0))))
+        if (s->is_shared_of(kernel) && (s->owner || strncmp(s->name, "_ZZ", 3) != 0))
             bytes += s->size;
     return bytes;
 }
@@ -146,7 +146,7 @@ int load_image(Module** result, const char* bytes, const void* owner)
     for (const KernelEntry* entry = module->image->first_kernel; entry != module->image->last_kernel; ++entry) {
         auto function = std::make_unique<Function>();
         function->module = module.get(), function->entry = entry, function->name = entry->name;
-        function->static_shared = shared_of(*module->image, function->name);
+        function->static_shared = shared_of(*module->image, *function->entry);
         module->functions.push_back(std::move(function));
     }
     if (module->image->checked)

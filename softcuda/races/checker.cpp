@@ -345,14 +345,14 @@ void atomic_access(uintptr_t address, unsigned size, unsigned traits, uintptr_t 
     release_and_acquire(address, scope_of(address, traits & atomic_of_block), true, true, true);
 }
 
-void describe_shared(const Image& image, char* dynamic, size_t dynamic_bytes)
+void describe_shared(const Image& image, const KernelEntry& kernel, char* dynamic, size_t dynamic_bytes)
 {
     SharedRegion& fixed = checker.fixed;
     fixed.first = uintptr_t(image.first_shared);
     fixed.size = size_t(image.last_shared - image.first_shared);
     fixed.inside.assign(fixed.size, 0);
     for (const Symbol* s = image.first_symbol; s != image.last_symbol; ++s)
-        if (s->kind == SymbolKind::shared)
+        if (s->is_shared_of(kernel))
             std::fill_n(fixed.inside.begin() + (s->address - image.first_shared), s->size, uint8_t(1));
     SharedRegion& extra = checker.dynamic;
     extra.first = uintptr_t(dynamic);
@@ -410,7 +410,7 @@ void checker_begin_launch(const Launch& launch, char* dynamic_shared)
     forget_rewrites();
     forget_flags();
     forget_parts(false);
-    describe_shared(image, dynamic_shared, launch.dynamic_shared);
+    describe_shared(image, *launch.function->entry, dynamic_shared, launch.dynamic_shared);
     give_cells_back();
     coarse_begin_launch();
     ordering_begin_launch();

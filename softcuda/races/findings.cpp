@@ -43,7 +43,7 @@ std::string shared_name(const SharedRegion& region, uintptr_t address, bool with
         return "dynamic shared memory" + (with_offset ? " at byte " + std::to_string(address - region.first) : "");
     const Symbol* best = nullptr;
     for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s)
-        if (s->kind == SymbolKind::shared && s->size && uintptr_t(s->address) <= address
+        if (s->is_shared_of(*running.launch->function->entry) && s->size && uintptr_t(s->address) <= address
             && (!best || s->address > best->address))
             best = s;
     if (!best)
@@ -105,7 +105,7 @@ void bad_shared(const SharedRegion& region, uintptr_t address, unsigned size, bo
     const Symbol* nearest = nullptr;
     size_t distance = ~size_t(0);
     for (const Symbol* s = checker.image->first_symbol; s != checker.image->last_symbol; ++s) {
-        if (s->kind != SymbolKind::shared || !s->size)
+        if (!s->is_shared_of(*running.launch->function->entry) || !s->size)
             continue;
         const uintptr_t first = uintptr_t(s->address), end = first + s->size;
         const size_t away = address >= first ? (address >= end ? address - end : 0) : first - address;

@@ -4,6 +4,7 @@
 //
 // Also page-locked memory that the host changes while an asynchronous copy may still read it, and kernels of one stream of
 // which the later may begin early (programmatic dependent launch): it touches what the one before touches before it waits.
+#include "device/executor.h"
 #include "stream_races.h"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ namespace {
 
 constexpr size_t most_spans = size_t(1) << 20, most_races = 8, block_bytes = 4096;
 
-// Of the present launch, where it may begin early: what it has touched before any thread waited.
+// Of the present launch, where it may begin early: what was touched until the first block waited, also by threads of it
+// that do not wait themselves, as far as they come without those that do.
 struct Early {
     bool waits = false;
     Footprint touched;
@@ -479,6 +481,9 @@ using namespace softcuda;
 
 extern "C" EXPORT void softcuda_waits_for_grid()
 {
-    if (running.launch->programmatic && !early.waits)
+    if (!running.launch->programmatic || early.waits || !checker_is_active())
+        return;
+    wait_until_nobody_runs(uintptr_t(__builtin_return_address(0))); // others of the block may have no need to wait
+    if (!early.waits)
         early = {true, footprint_so_far()};
 }

@@ -243,6 +243,10 @@ def most_threads(image: Path, entry: str) -> int:
     return int(_function(image, entry).get_attribute(_driver().function_attribute.MAX_THREADS_PER_BLOCK))
 
 
+def shared_bytes(image: Path, entry: str) -> int:
+    return int(_function(image, entry).shared_size_bytes)
+
+
 def run_on_fresh_memory(image: Path, entry: str, blocks: int) -> str:
     """What comes of a kernel that takes two arrays of 4 KiB that nothing has written."""
     driver = _driver()

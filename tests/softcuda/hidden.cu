@@ -193,6 +193,14 @@ KERNEL(levels)
         if (data[to] == 0)
             data[to] = 5;
 }
+// Who comes first decides what a node gets.
+KERNEL(parents)
+{
+    const int v = threadIdx.x + blockIdx.x * blockDim.x;
+    for (int to = v; to < v + 2 && to < 64; ++to)
+        if (data[to] == 0) // here
+            data[to] = v + 1; // here
+}
 KERNEL(in_place_with_a_test)
 {
     const int v = threadIdx.x + blockIdx.x * blockDim.x;

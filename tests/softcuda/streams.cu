@@ -70,6 +70,22 @@ extern "C" __global__ void consume_where_one_waits(int* to, const int* from)
     asm volatile("griddepcontrol.launch_dependents;");
 }
 
+extern "C" __global__ void consume_where_a_warp_waits(int* to, const int* from)
+{
+    if (threadIdx.x < 32)
+        cudaGridDependencySynchronize();
+    to[threadIdx.x] = from[threadIdx.x];
+}
+
+extern "C" __global__ void consume_where_a_block_waits(int* to, const int* from)
+{
+    if (blockIdx.x == 0)
+        cudaGridDependencySynchronize();
+    const unsigned i = blockIdx.x * blockDim.x / gridDim.x + threadIdx.x;
+    if (threadIdx.x < blockDim.x / gridDim.x)
+        to[i] = from[i];
+}
+
 // With a grid for a large array, of which the checker remembers less from 16 MiB on.
 extern "C" __global__ void fill_large(int* to)
 {

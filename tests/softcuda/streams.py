@@ -127,7 +127,7 @@ class Device:
     def copy(self, stream: Any, to: Any, source: Any) -> None:
         self.run("consume", stream, to, source)
 
-    def early(self, name: str, stream: Any, *arguments: Any) -> None:
+    def early(self, name: str, stream: Any, *arguments: Any, blocks: int = 1) -> None:
         """Let a kernel begin before the one before it in its stream has ended."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self._call("cuModuleLoadData", ctypes.byref(module), self._image)
@@ -137,7 +137,7 @@ class Device:
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(values) + i * size for i in range(len(values))))
         attribute = _Attribute(PROGRAMMATIC, b"", (ctypes.c_uint * 16)(1))
         three = ctypes.c_uint * 3
-        config = _Config(three(1, 1, 1), three(self.COUNT, 1, 1), 0, stream.handle, ctypes.pointer(attribute), 1)
+        config = _Config(three(blocks, 1, 1), three(self.COUNT, 1, 1), 0, stream.handle, ctypes.pointer(attribute), 1)
         self._call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
 
     def write_per_thread(self, to: Any) -> None:

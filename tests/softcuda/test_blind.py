@@ -37,6 +37,7 @@ LINES = {
     "One run is judged": "branch_not_taken",
     "Beyond the first 16 MiB of global memory": "far_halves far_word_that_an_earlier_block_read",
     "Between streams a launch counts": "test_streams:test_an_order_that_is_there_is_seen",
+    "Of a launch that may begin early": "test_streams:test_what_is_not_seen_between_streams",
     "A result that the host reads": "test_streams:test_what_is_not_seen_between_streams",
     "`cudaMemcpy` of ordinary memory": "test_streams:test_what_is_not_seen_between_streams",
     "Votes, shuffles, matches": "ordered_by_a_vote",

@@ -38,6 +38,7 @@ FOUND = {
     "halo_that_is_used": r"uninitialised memory .* shared row at byte 0, which nothing writes in this block",
     "halo_that_decides": r"uninitialised memory .* shared row at byte 0, which nothing writes in this block",
     "far_past_the_end": r"out of bounds .* past the end of shared row, 128 bytes",
+    "parents": r"race ",
     "in_place_with_a_test": r"race ",
     "cleared_and_read": r"race ",
     "limit_before_counting": r"race ",

@@ -194,6 +194,18 @@ void hands(Tensors& all) { cudaFuncSetAttribute(handed<Tensors::type>, all.large
 """
 
 
+TEMPLATE_AS_ARGUMENT = """
+template <int N> __device__ float times(float x) { return x * N; }
+template <int N, float (*F)(float)> __global__ void applied(float* p) { p[threadIdx.x] = F(p[threadIdx.x]) + N; }
+template <int N> void dependent(float* p) { applied<N, &times<N>><<<1, 32>>>(p); }
+void host(float* p) { applied<64, &times<3>><<<1, 32>>>(p); }
+"""
+
+
+def test_an_instance_that_clang_names_without_arguments_is_made_as_it_is_written(either: Device) -> None:
+    assert loads(either, TEMPLATE_AS_ARGUMENT, ["_Z7appliedILi64EXadL_Z5timesILi3EEffEEEvPf"])
+
+
 def test_a_kernel_without_instances_is_not_lost_in_silence(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text(LOST)

@@ -182,6 +182,23 @@ def test_an_array_whose_end_is_passed_is_shown_with_its_declaration(checked: Dev
         assert re.search(rf"kernel\.cu:{line}: .* past the end of {array}\)$", said, re.MULTILINE), said
 
 
+SEVERAL = """
+extern "C" __global__ void before(int* out) { __shared__ int tile[2048]; tile[threadIdx.x] = 1; out[0] = tile[0]; }
+extern "C" __global__ void t(int* out) { __shared__ int row[32]; row[threadIdx.x * 200] = 1; out[0] = row[0]; }
+extern "C" __global__ void after(int* out) { __shared__ int tile[2048]; tile[threadIdx.x] = 1; out[0] = tile[0]; }
+extern "C" __global__ void dynamic(int* out) { extern __shared__ int all[]; all[threadIdx.x] = 1; out[0] = 1; }
+"""
+
+
+def test_shared_memory_of_other_kernels_is_none_of_this_one(checked: Device) -> None:
+    image = checked.image(SEVERAL)
+    sizes = {name: checked.worker.call(calls.shared_bytes, image.path, name) for name in ("before", "t", "dynamic")}
+    assert sizes == {"before": 8192, "t": 128, "dynamic": 0}
+    wanted = r"kernel\.cu:3: thread \(1, 0\) .* 672 bytes past the end of shared row, 128 bytes \(declared at kernel"
+    assert re.search(wanted, checked.said(image, "t", 256))
+    assert "in dynamic shared memory, of which the launch asks for 0 bytes" in checked.said(image, "dynamic", 256)
+
+
 def test_an_array_in_which_two_threads_meet_in_one_line_is_shown_with_its_declaration(checked: Device) -> None:
     said = said_of(checked, lines("", "tile[t / 2] = t; __syncthreads();", "out[t] = tile[t];"))
     assert re.search(r"7: .* writes 4 bytes of shared tile at byte 0 \(declared at kernel\.cu:4\)\n", said), said

@@ -70,6 +70,8 @@ WRONG = {
     "a kernel that begins early does not wait": "run('produce_early', a, p); early('consume', a, q, p)",
     "a kernel that begins early reads before it waits": "run('produce_early', a, p); "
     "early('consume_before_wait', a, q, p)",
+    "a warp of a kernel that begins early waits, and the others do not": "run('produce_early', a, p); "
+    "early('consume_where_a_warp_waits', a, q, p)",
     "a kernel that begins early writes what is read": "early('consume_where_one_waits', a, q, p); "
     "early('produce', a, p, 0)",
     "no kernel says that the next one may begin early": "write(a, p); early('consume', a, q, p)",
@@ -171,6 +173,8 @@ NOT_SEEN = {
     "a buffer changed and restored under a copy": "buffer = pinned(); upload(p, buffer, a); before = buffer[7]\n"
     "buffer[7] = 5; buffer[7] = before; a.synchronize()",
     "a non-blocking stream behind a plain copy of ordinary memory": "upload(p, ones()); copy(b, q, p)",
+    "the first block of a kernel that begins early waits, and the second does not": "run('produce_early', a, p); "
+    "early('consume_where_a_block_waits', a, q, p, blocks=2)",
 }
 # What is not told as a race of two operations of streams.
 EARLY = {name for name in WRONG if "early" in name}
@@ -191,6 +195,8 @@ SAID = {
 and never waits for the launch before it
   kernel.cu:47: produce_early writes them, and need not have ended, because the launch after it is programmatic
     call cudaGridDependencySynchronize() (griddepcontrol.wait) before what the launch before touches""",
+    "a warp of a kernel that begins early waits, and the others do not": "consume_where_a_warp_waits reads bytes 128 "
+    "to 1023 of from (argument 2), 1,024 bytes, before it waits",
     "a kernel that begins early reads before it waits": ", before it waits for the launch before it\n",
     "the second of three that begin early does not wait": """consume_after_wait reads bytes 0 to 1023 of \
 from (argument 2), 1,024 bytes, and waits for the launch before it alone

@@ -56,6 +56,9 @@ struct Symbol {
     unsigned long size;
     const char* name; // as the assembler has it
     SymbolKind kind;
+    const KernelRecord* owner; // of the kernel in which it is declared; null where it is declared elsewhere
+
+    bool is_shared_of(const KernelEntry& kernel) const { return kind == SymbolKind::shared && (!owner || owner == kernel.record); }
 };
 
 // What an instruction and arithmetic.cpp tell each other where C++ leaves a result undefined.
@@ -79,7 +82,7 @@ struct Image {
     unsigned flushes; // -ftz=true: denormals are zeros
 };
 
-constexpr unsigned image_version = 6;
+constexpr unsigned image_version = 7;
 constexpr unsigned dynamic_gap = 128; // what lies before it and belongs to nothing
 constexpr unsigned dynamic_area = 232448 + 128; // what compute capability 9.0 has for a block, and what is watched behind
 
