@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.project import ROOT
+from tests.project import ROOT, importing_apart
 from tests.stranger import TABLE, declare, run_command, run_pytest, run_python
 from warpwatch.catalogue.project import BadProject, find_project
 
@@ -17,14 +16,8 @@ BOTH = '[tool.warpwatch]\nkernels = "mine"\n[tool.pytest.ini_options]\nwarpwatch
 
 def refusal(folder: Path) -> str:
     """Return why a folder's kernels cannot be loaded, after a check that it is one line."""
-    before = list(sys.path)
-    try:
-        with pytest.raises(BadProject) as caught:
-            find_project(folder)
-    finally:
-        sys.path[:] = before
-        for name in ("mine", "mine.part"):
-            sys.modules.pop(name, None)
+    with importing_apart("mine"), pytest.raises(BadProject) as caught:
+        find_project(folder)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

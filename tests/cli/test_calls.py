@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from tests.cli.command import arguments, git
 from tests.compare.test_apart import KERNEL, edit
 from tests.fake_gpu import INFO
+from tests.project import importing_apart
 from tests.stranger import declare
 from warpwatch.catalogue.project import Project, find_project
 from warpwatch.cli import bisect, explain
@@ -67,13 +68,10 @@ class History:
 
 
 @pytest.fixture
-def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
-    made = History(tmp_path)
+def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    for name in ("mine", "mine.memcpy"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return made
+    with importing_apart("mine"):
+        yield History(tmp_path)
 
 
 @pytest.mark.slow

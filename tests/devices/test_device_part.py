@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests import strangers
-from tests.project import ROOT
+from tests.project import ROOT, importing_apart
 from tests.stranger import run_pytest
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.inputs import random_inputs
@@ -192,13 +191,9 @@ def test_nvcc_compiles_what_others_have(case: Case) -> None:
 @pytest.fixture
 def _apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Hide a package ``perf`` of other tests from one that imports that of the examples, and the reverse."""
-    monkeypatch.setattr(sys, "path", [str(ROOT / "examples" / "cuda"), *sys.path])
-    others = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "perf"}
-    for name in others:
-        monkeypatch.delitem(sys.modules, name)
-    yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "perf"]:
-        del sys.modules[name]
+    with importing_apart("perf"):
+        monkeypatch.syspath_prepend(ROOT / "examples" / "cuda")
+        yield
 
 
 @pytest.mark.usefixtures("_apart")
