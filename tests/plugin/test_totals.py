@@ -27,9 +27,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield checkout
 
 
-def weigh(bench: Bench, weights: str = WEIGHTS) -> None:
+def weigh(bench: Bench) -> None:
     file = bench.folder / "kernels" / "matmul" / "__init__.py"
-    file.write_text(file.read_text().replace("    benchmarks=STUDY,\n", f"    benchmarks=STUDY,\n    {weights}\n", 1))
+    file.write_text(file.read_text().replace("    benchmarks=STUDY,\n", f"    benchmarks=STUDY,\n    {WEIGHTS}\n", 1))
     bench.commit()
 
 
