@@ -127,28 +127,28 @@ class Device:
     def copy(self, stream: Any, to: Any, source: Any) -> None:
         self.run("consume", stream, to, source)
 
-    def early(self, name: str, stream: Any, *arguments: Any, blocks: int = 1) -> None:
-        """Let a kernel begin before the one before it in its stream has ended."""
+    def _function(self, name: str) -> ctypes.c_void_p:
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         _call("cuModuleLoadData", ctypes.byref(module), self._image)
         _call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        return function
+
+    def early(self, name: str, stream: Any, *arguments: Any, blocks: int = 1) -> None:
+        """Let a kernel begin before the one before it in its stream has ended."""
         values = (ctypes.c_uint64 * len(arguments))(*map(int, arguments))
         size = ctypes.sizeof(ctypes.c_uint64)
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(values) + i * size for i in range(len(values))))
         attribute = _Attribute(PROGRAMMATIC, b"", (ctypes.c_uint * 16)(1))
         three = ctypes.c_uint * 3
         config = _Config(three(blocks, 1, 1), three(self.COUNT, 1, 1), 0, stream.handle, ctypes.pointer(attribute), 1)
-        _call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
+        _call("cuLaunchKernelEx", ctypes.byref(config), self._function(name), pointers, None)
 
     def write_per_thread(self, to: Any) -> None:
         """Write in the default stream of this thread."""
         values = (ctypes.c_uint64(int(to)), ctypes.c_int(0))
         pointers = (ctypes.c_void_p * 2)(*(ctypes.addressof(value) for value in values))
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        _call("cuModuleLoadData", ctypes.byref(module), self._image)
-        _call("cuModuleGetFunction", ctypes.byref(function), module, b"produce")
         stream = ctypes.c_void_p(PER_THREAD)
-        _call("cuLaunchKernel", function, 1, 1, 1, self.COUNT, 1, 1, 0, stream, pointers, None)
+        _call("cuLaunchKernel", self._function("produce"), 1, 1, 1, self.COUNT, 1, 1, 0, stream, pointers, None)
 
     def fill(self, to: Any, *stream: Any) -> None:
         (driver.memset_d32_async if stream else driver.memset_d32)(to, 1, self.COUNT, *stream)
