@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.checkout import Bench, lent_checkout
 from tests.project import PROJECT
+from tests.report.pull_request.stand_in import StandIn, serve
 from tests.softcuda.calls import state
 from warpwatch.devices.opening import Settings
 from warpwatch.devices.worker import Worker
@@ -28,6 +30,20 @@ def workers() -> Iterator[dict[float, Worker]]:
     yield started
     for worker in started.values():
         worker.stop()
+
+
+@pytest.fixture
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Give a checkout without a baseline."""
+    with lent_checkout(tmp_path_factory) as made:
+        yield made
+
+
+@pytest.fixture
+def there() -> Iterator[StandIn]:
+    """Give a stand-in for GitHub."""
+    with serve(StandIn()) as host:
+        yield host
 
 
 @pytest.fixture(scope="module")

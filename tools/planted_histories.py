@@ -159,8 +159,8 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def make_history(folder: Path, seed: int, *, commits: int = COMMITS, changes: int = CHANGES) -> History:
-    """Make a repository of one kernel and ``commits`` commits after the first. An odd seed plants two slow ones."""
+def make_history(folder: Path, seed: int) -> History:
+    """Make a repository of one kernel and COMMITS commits after the first. An odd seed plants two slow ones."""
     draw = random.Random(seed)
     source, family, case = KERNELS[list(KERNELS)[seed % len(KERNELS)]]
     package = folder / "perf"
@@ -168,7 +168,7 @@ def make_history(folder: Path, seed: int, *, commits: int = COMMITS, changes: in
     (folder / "pyproject.toml").write_text('[tool.warpwatch]\nkernels = "perf"\n')
     (folder / ".gitignore").write_text("__pycache__/\n")
     (package / "__init__.py").write_text(DECLARATION.format(family=family))
-    places = sorted(draw.sample(range(1, commits + 1), changes))
+    places = sorted(draw.sample(range(1, COMMITS + 1), CHANGES))
     slow_places = sorted(draw.sample(places, 1 + seed % 2))
     slow, mark, note = 0, 1, 0
     ids, shares = [], []
@@ -182,7 +182,7 @@ def make_history(folder: Path, seed: int, *, commits: int = COMMITS, changes: in
 
     _git(folder, "init", "-q", "-b", "main")
     first = last = commit("The kernel")
-    for number in range(1, commits + 1):
+    for number in range(1, COMMITS + 1):
         if number in slow_places:
             more = draw.choice(SHARES)
             slow += more

@@ -259,7 +259,7 @@ def preprocessed_text(
     while True:
         unit.write_text(translation_unit(written, source, options, chosen, brought), errors="surrogateescape")
         text = stand_ins.preprocessed(preprocess, written, source)
-        more = headers.chosen(headers.without_systems(text[text.index(f'# 1 "{source}"') :]))
+        more = headers.chosen(headers.SYSTEMS.sub("", text[text.index(f'# 1 "{source}"') :]))
         if set(more) <= set(chosen):
             return text
         chosen = more  # the source's own headers name more than itself

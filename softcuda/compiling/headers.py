@@ -47,11 +47,6 @@ def chosen(text: str) -> list[str]:
     return [header for header, names in table.items() if re.search(f"^(?:{names})$", words, re.MULTILINE)]
 
 
-def without_systems(preprocessed: str) -> str:
-    """Return a preprocessed text without what the system's headers hold."""
-    return SYSTEMS.sub("", preprocessed)
-
-
 # Headers that CUDA's own bring, and that are included where g++ does not know a name of theirs.
 BRINGING = {"std": ["algorithm", "cmath", "limits", "utility"], "thrust": ["thrust/tuple.h", "thrust/functional.h"],
             "__": ["softcuda/without_mask.h"]}  # fmt: skip
@@ -126,6 +121,7 @@ TORCH_PARTS = {r".*(?:Atomic|KernelUtils).*": "atomics.h", r".*DeviceUtils\.cuh"
 PYTHON = ("pybind11/", "Python.h")
 # A path with these characters cannot stand in #include: headers are searched for there.
 NAMEABLE = not {'"', "\n"} & set(str(SOFTCUDA))
+# What the headers of the system hold, in a preprocessed text.
 SYSTEMS = re.compile(r'^# \d+ "/usr/[^\n]*\n(?:(?!# \d)[^\n]*\n)*', re.MULTILINE)
 FOLDER = "host/beside/a/kernel"  # so deep that "../common/header.h" stays in the folder of the compilation
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,18 +11,12 @@ from tests.checkout import Bench
 from tests.cli.command import git
 from tests.project import PROJECT
 from tests.recorder import Recorder
-from tests.report.pull_request.stand_in import TOKEN, StandIn, serve
+from tests.report.pull_request.stand_in import TOKEN, StandIn
 from tests.stranger import run_command
 from warpwatch.cli.baseline_update import run
 from warpwatch.runs.record import read_runs
 
 FEW = "matmul and naive and 128x128x128 and float32 and not host"
-
-
-@pytest.fixture
-def there() -> Iterator[StandIn]:
-    with serve(StandIn()) as host:
-        yield host
 
 
 @pytest.fixture

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.checkout import Bench, lent_checkout
-
-
-@pytest.fixture
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A checkout without a baseline."""
-    with lent_checkout(tmp_path_factory) as made:
-        yield made
+from tests.checkout import Bench
 
 
 @pytest.fixture(scope="module")

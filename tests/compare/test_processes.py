@@ -81,6 +81,13 @@ def processes_of(
     return Processes(past, measured, GPU, "", when=None if days is None else NOW)
 
 
+def judge_by_saved_times(processes: Processes) -> None:
+    """Take the pairs away, and give four more processes with the times of the first."""
+    processes.by_pairs.clear()
+    for _ in range(4):
+        processes.absorb({name: case.processes[0] for name, case in processes.cases.items()})
+
+
 def outlook(runs: int, spread: float, gpu: str = GPU) -> str:
     """Return what a comparison of 400 cases says of more runs."""
     processes = processes_of({f"case-{number}": Case() for number in range(400)}, runs, spread, gpu)
@@ -168,9 +175,7 @@ def test_without_controls_and_pairs_nothing_is_slower_or_faster_and_the_reason_i
     """All cases changed, and the run takes 20 % longer: nothing tells its effect from theirs."""
     for slower in (1.2, 0.8):
         processes = processes_of({name: Case(code="new") for name in CONTROLS}, 5, slower=slower)
-        processes.by_pairs.clear()
-        for _ in range(4):
-            processes.absorb({name: case.processes[0] for name, case in processes.cases.items()})
+        judge_by_saved_times(processes)
         decisions = processes.decide().values()
         assert {decision.verdict for decision in decisions} == {Verdict.UNSURE}
         assert {decision.reason for decision in decisions} == {processes.few_controls}
@@ -191,9 +196,7 @@ def test_unchanged_work_is_identical_and_not_unsure_where_this_gpu_differs() -> 
 @pytest.mark.parametrize(("slower", "verdict"), [(1.008, Verdict.SAME), (1.05, Verdict.SLOWER)])
 def test_on_another_day_saved_times_allow_for_what_days_differ(slower: float, verdict: Verdict) -> None:
     processes = processes_of(CONTROLS | {"changed": Case(code="new", slower=slower)}, 5, days=3)
-    processes.by_pairs.clear()
-    for _ in range(4):
-        processes.absorb({name: case.processes[0] for name, case in processes.cases.items()})
+    judge_by_saved_times(processes)
     decision = processes.decide()["changed"]
     assert (decision.verdict, decision.decided_by) == (verdict, SAVED_TIMES)
     said = "noise floors of saved times are 1.0 % wider: the baseline has no runs of this GPU of the last day"
@@ -221,9 +224,7 @@ def test_pairs_alone_judge_a_modified_kernel_that_prints() -> None:
     processes = processes_of(CONTROLS | CHANGED | {"hello": Case(prints=True, code="new", slower=1.5)}, 5)
     assert processes.by_pairs == {"hello"}
     assert {"changed", "case-0"} < processes.decide().keys()
-    processes.by_pairs.clear()
-    for _ in range(4):
-        processes.absorb({name: case.processes[0] for name, case in processes.cases.items()})
+    judge_by_saved_times(processes)
     decisions = processes.decide()
     assert (decisions["hello"].verdict, decisions["hello"].reason) == (Verdict.UNSURE, PRINTS)
     assert "hello" not in processes.wanted({"changed": UNSURE, "hello": decisions["hello"]})

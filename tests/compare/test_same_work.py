@@ -57,8 +57,8 @@ def with_last_argument(case: Case, value: str) -> dict[str, Any]:
     return step_of(case, arguments=(*step.arguments[:-1], Scalar(last.dtype, value)))
 
 
-def array_of(case: Case, **parts: Any) -> dict[str, Any]:
-    first, *rest = own_identity(case).arrays or ()
+def array_of(**parts: Any) -> dict[str, Any]:
+    first, *rest = own_identity(KERNEL).arrays or ()
     return {"arrays": (msgspec.structs.replace(first, **parts), *rest)}
 
 
@@ -89,7 +89,7 @@ def test_the_same_work_is_identical(case: Case) -> None:
         (KERNEL, step_of(KERNEL, grid=(1, 1, 1)), "grid 1x1x1 -> 16x16x1"),
         (KERNEL, with_last_argument(KERNEL, "1"), "argument 6 (k): 1 -> 128"),
         (KERNEL, {"symbols": {"weights": "A"}}, "symbol weights: A -> none"),
-        (KERNEL, array_of(KERNEL, aligned=256), "array A: aligned 256 -> 0"),
+        (KERNEL, array_of(aligned=256), "array A: aligned 256 -> 0"),
         (CALL, {"source": "another"}, "the source that prepares the call"),
         (CALL, with_last_argument(CALL, "1"), "argument 3 (n): 1 -> 128"),
         (CALL, {"library": "cublas2"}, "library cublas2 installed -> cublas installed"),
@@ -104,7 +104,7 @@ def test_another_work_of_the_same_machine_code_is_measured_and_named(case: Case,
 
 @pytest.mark.parametrize(
     "parts",
-    [array_of(KERNEL, dtype="float64"), array_of(KERNEL, initial="0"), array_of(KERNEL, role="in-out")],
+    [array_of(dtype="float64"), array_of(initial="0"), array_of(role="in-out")],
 )
 @pytest.mark.parametrize("case", [KERNEL, CALL], ids=str)
 def test_arrays_that_a_kernel_cannot_run_on_are_incomparable(case: Case, parts: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ def test_arrays_that_a_kernel_cannot_run_on_are_incomparable(case: Case, parts: 
 
 
 def test_inputs_that_are_drawn_in_another_way_are_said_once() -> None:
-    comparison = compared(KERNEL, altered(KERNEL, draw="uniform 1 ab", **array_of(KERNEL, low="0")))[1]
+    comparison = compared(KERNEL, altered(KERNEL, draw="uniform 1 ab", **array_of(low="0")))[1]
     comparison.decisions[KERNEL.id] = Decision(verdict=Verdict.SAME)
     assert comparison.describe()[1:] == [
         f"inputs of 1 case are drawn in another way than in HEAD, such as {KERNEL.id} (how inputs are drawn): "

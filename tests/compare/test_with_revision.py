@@ -9,14 +9,13 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernels import FAMILIES
-from tests.checkout import FEW, Bench, lent_checkout
+from tests.checkout import FEW, Bench
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
@@ -42,12 +41,6 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 def project(bench: Bench) -> Project:
     return Project(root=bench.folder, module="kernels", families=())
-
-
-@pytest.fixture
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with lent_checkout(tmp_path_factory) as made:
-        yield made
 
 
 @pytest.mark.slow
@@ -226,17 +219,17 @@ def test_where_every_case_is_incomparable_the_run_fails_and_says_so_last(old: Be
     assert (done.returncode, "1 not compared" in done.stdout) == (0, True)
 
 
-def test_new_missing_and_other_launches(fresh: Bench) -> None:
+def test_new_missing_and_other_launches(checkout: Bench) -> None:
     """A variant that only one side has, and one whose block covers more."""
-    fresh.declare_two_families()
-    fresh.commit()
-    family = fresh.folder / "kernels" / "hello" / "__init__.py"
+    checkout.declare_two_families()
+    checkout.commit()
+    family = checkout.folder / "kernels" / "hello" / "__init__.py"
     family.write_text(family.read_text().replace("((5, 5), (8, 4))", "((6, 6), (8, 4))", 1))
-    done = fresh.bench("--against", "HEAD", few=False)
+    done = checkout.bench("--against", "HEAD", few=False)
     assert done.returncode == 1
     assert re.search(r"hello-hello-6x6-\d+-none: new", done.stdout)
     assert re.search(r"hello-hello-5x5-\d+-none: missing: the other side has it, this run has not", done.stdout)
-    assert fresh.bench("--against", "HEAD", "-k", "hello", few=False).returncode == 0
+    assert checkout.bench("--against", "HEAD", "-k", "hello", few=False).returncode == 0
 
 
 @pytest.mark.slow
@@ -297,13 +290,13 @@ def test_what_cannot_be_is_one_sentence(old: Bench, args: tuple[str, ...], messa
         ("echo 'raise ValueError(7)' >> kernels/__init__.py", "cannot be read by this code (ValueError: 7)"),
     ],
 )
-def test_a_revision_whose_kernels_cannot_be_read(fresh: Bench, damage: str, message: str) -> None:
-    (fresh.folder / "sound").mkdir()
-    fresh._run("cp", "-r", "kernels", "sound/kernels")
-    fresh._run("sh", "-c", damage)
-    fresh.commit()
-    fresh._run("sh", "-c", "rm -rf kernels && mv sound/kernels kernels")
-    done = fresh.bench("--against", "HEAD")
+def test_a_revision_whose_kernels_cannot_be_read(checkout: Bench, damage: str, message: str) -> None:
+    (checkout.folder / "sound").mkdir()
+    checkout._run("cp", "-r", "kernels", "sound/kernels")
+    checkout._run("sh", "-c", damage)
+    checkout.commit()
+    checkout._run("sh", "-c", "rm -rf kernels && mv sound/kernels kernels")
+    done = checkout.bench("--against", "HEAD")
     assert done.returncode == 4, done.stdout
     assert "ERROR: --against=HEAD: it" in done.stderr
     assert message in done.stderr
@@ -357,33 +350,33 @@ REAL = (
 
 
 @pytest.mark.slow
-def test_real_kernels_of_two_revisions_run_side_by_side(fresh: Bench) -> None:
+def test_real_kernels_of_two_revisions_run_side_by_side(checkout: Bench) -> None:
     """The old naive kernel is wrong, the old tiled one does not compile; the new ones are right."""
-    naive, tiled = (fresh.folder / "kernels" / "matmul" / f"{name}.cu" for name in ("naive", "tiled"))
+    naive, tiled = (checkout.folder / "kernels" / "matmul" / f"{name}.cu" for name in ("naive", "tiled"))
     texts = [path.read_text() for path in (naive, tiled)]
     tiled.write_text("__global__ void no kernel() {}\n")
-    fresh.commit()
+    checkout.commit()
     naive.write_text(texts[0].replace("+=", "-="))
     tiled.write_text(texts[1].replace("scalar_t", "scalar_t "))
-    fresh.commit()
+    checkout.commit()
     naive.write_text(texts[0])
     command = (sys.executable, "-m", "pytest", "bench", "-q", "--device=software", *REAL)
-    done = fresh._run(*command, "--against", "HEAD")
+    done = checkout._run(*command, "--against", "HEAD")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"1 incomparable: in HEAD: {NAIVE} is wrong" in done.stdout
-    done = fresh._run(*command, "--against", "HEAD~1")
+    done = checkout._run(*command, "--against", "HEAD~1")
     assert "1 incomparable: in HEAD~1, kernels/matmul/tiled.cu does not compile" in done.stdout
     assert "1 identical" in done.stdout
 
 
 @pytest.mark.slow
-def test_a_real_slowdown_is_seen_and_not_called_on_a_device_without_a_clock(fresh: Bench) -> None:
-    naive = fresh.folder / "kernels" / "matmul" / "naive.cu"
+def test_a_real_slowdown_is_seen_and_not_called_on_a_device_without_a_clock(checkout: Bench) -> None:
+    naive = checkout.folder / "kernels" / "matmul" / "naive.cu"
     text = naive.read_text()
     thrice = "for (volatile int again = 0; again < 3; again = again + 1) {\n    sum = 0;\n    for (int i"
     naive.write_text(text.replace("for (int i", thrice).replace("    c[", "    }\n    c["))
     command = (sys.executable, "-m", "pytest", "bench", "-q", "--device=software", *REAL)
-    done = fresh._run(*command, "--against", "HEAD")
+    done = checkout._run(*command, "--against", "HEAD")
     assert done.returncode == 0, done.stdout + done.stderr
     line = re.search(
         rf"{NAIVE}: unsure: median .* \+(\d+)\.\d % \(95 %.*; (a device made of|varies too much between processes)",

@@ -57,10 +57,8 @@ def child(device: DeviceInfo, pytestconfig: pytest.Config) -> Iterator[Worker]:
     worker.stop()
 
 
-def compile_named(
-    folder: Path, names: list[str], target: Target, macros: Mapping[str, str] = MACROS
-) -> tuple[compiler.Image, Mapping[str, str]]:
-    made = kernels(folder / "csrc/named.cu", *names, macros=macros, include=(folder / "include",), root=folder)
+def compile_named(folder: Path, names: list[str], target: Target) -> tuple[compiler.Image, Mapping[str, str]]:
+    made = kernels(folder / "csrc/named.cu", *names, macros=MACROS, include=(folder / "include",), root=folder)
     image = compile_entries(made, target)
     return image, symbols_in(image.path, tuple(names))
 

@@ -106,12 +106,12 @@ def test_values_are_told_so_that_they_differ(one: np.generic, other: np.generic,
 
 def test_processes_with_other_bits_are_told() -> None:
     def repeated(value: float, right: bool = True) -> Repeated:
-        return Repeated(digest=str(value), launches=1, results={"y": np.array([value])}, right=right)
+        return Repeated(digest=str(value), results={"y": np.array([value])}, right=right)
 
     said = between_processes(repeated(1), repeated(2))
     assert said == "bits differ between two processes: y[0] 1 and 2 (1 of 1 elements differ); each is within tolerance"
     assert between_processes(repeated(1), repeated(2, right=False)).endswith("one of them is not within tolerance")
-    assert "two processes" in between_processes(Repeated(digest="1", launches=1), repeated(2))
+    assert "two processes" in between_processes(Repeated(digest="1"), repeated(2))
 
 
 @pytest.mark.parametrize("deterministic", [None, True, False])

@@ -41,9 +41,9 @@ def own_stream() -> ctypes.c_void_p:
 
 
 @functools.cache
-def own_memory(size: int) -> int:
+def own_memory() -> int:
     memory = ctypes.c_uint64()
-    done(driver().cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(size)))
+    done(driver().cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(LARGE)))
     return memory.value
 
 
@@ -55,7 +55,7 @@ def copy(to: int, source: int, size: int, stream: Any) -> None:
 
 def fill() -> None:
     """Queue work on another stream: fill a large array."""
-    to, count = ctypes.c_uint64(own_memory(LARGE)), ctypes.c_size_t(LARGE // 4)
+    to, count = ctypes.c_uint64(own_memory()), ctypes.c_size_t(LARGE // 4)
     done(driver().cuMemsetD32Async(to, 1, count, own_stream()))
 
 
@@ -147,11 +147,11 @@ def early(x: DeviceArray, y: DeviceArray, stream: int) -> Callable[[], None]:
     own, given = own_stream(), ctypes.c_void_p(stream)
 
     def queue() -> None:
-        copy(own_memory(LARGE), x.address, x.nbytes, own)
+        copy(own_memory(), x.address, x.nbytes, own)
         done(driver().cuLaunchHostFunc(own, pause(30), None))
         let_wait(given, own)
         time.sleep(0.04)
-        copy(y.address, own_memory(LARGE), x.nbytes, stream)
+        copy(y.address, own_memory(), x.nbytes, stream)
 
     return queue
 
@@ -194,8 +194,8 @@ def computing(x: DeviceArray, y: DeviceArray, stream: int) -> Callable[[], None]
 def precomputed(x: DeviceArray, y: DeviceArray, stream: int) -> Callable[[], None]:
     """Work in advance, and copy what came of it."""
     NEWEST.append(ENDED)
-    copy(own_memory(LARGE), x.address, x.nbytes, stream)
-    return functools.partial(copy, y.address, own_memory(LARGE), x.nbytes, stream)
+    copy(own_memory(), x.address, x.nbytes, stream)
+    return functools.partial(copy, y.address, own_memory(), x.nbytes, stream)
 
 
 def briefly_late(x: DeviceArray, y: DeviceArray, stream: int) -> Callable[[], None]:

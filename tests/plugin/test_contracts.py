@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import Bench, lent_checkout
+from tests.checkout import Bench
 from tests.cli.test_diff import needs_tools
 from tests.fake_gpu import INFO
 from tests.stranger import TABLE, run_pytest
@@ -22,9 +22,9 @@ NAIVE = "matmul-naive-16x16-128x128x128-float32"
 FEW = ("-k", "matmul and 128x128x128 and float32 and not host and (naive or tiled or cublas)")
 
 
-def limited(bench: Bench, fields: str) -> None:
+def limited(checkout: Bench, fields: str) -> None:
     """Give the naive matrix product limits."""
-    file = bench.folder / "kernels" / "matmul" / "__init__.py"
+    file = checkout.folder / "kernels" / "matmul" / "__init__.py"
     text = file.read_text()
     before, name, after = text.partition(' "naive",\n')
     note, comma, rest = after.partition(",\n")
@@ -36,23 +36,17 @@ def seconds(case: str) -> float:
     return 20e-6 + int.from_bytes(hashlib.sha256(case.encode()).digest()[:2], "big") * 1e-9
 
 
-@pytest.fixture
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with lent_checkout(tmp_path_factory) as checkout:
-        yield checkout
-
-
-def run(bench: Bench, *options: str, **play: Any) -> tuple[int, str, dict[str, Any]]:
+def run(checkout: Bench, *options: str, **play: Any) -> tuple[int, str, dict[str, Any]]:
     """Run the benchmark; return its exit status, what it printed, and its cases as --json has them, by id."""
-    file = bench.folder / "run.json"
-    done = bench.bench(*FEW, f"--json={file}", *options, few=False, **play)
+    file = checkout.folder / "run.json"
+    done = checkout.bench(*FEW, f"--json={file}", *options, few=False, **play)
     document = json.loads(file.read_text())
     return done.returncode, done.stdout, {case["id"]: case for case in document["cases"]}
 
 
-def test_a_limit_that_is_kept_is_counted_and_costs_no_further_process(bench: Bench) -> None:
-    limited(bench, "at_most=dict(registers=32, local_bytes=0, seconds=1e-3)")
-    status, said, cases = run(bench)
+def test_a_limit_that_is_kept_is_counted_and_costs_no_further_process(checkout: Bench) -> None:
+    limited(checkout, "at_most=dict(registers=32, local_bytes=0, seconds=1e-3)")
+    status, said, cases = run(checkout)
     assert status == 0, said
     assert "contracts: 9 kept\n" in said
     kept = {clause["name"]: clause for clause in cases[NAIVE]["contract"]}
@@ -74,11 +68,11 @@ def test_a_limit_that_is_kept_is_counted_and_costs_no_further_process(bench: Ben
     ],
 )
 def test_machine_code_beyond_its_limit_fails_its_case_alone(
-    bench: Bench, needs: list[int], clause: str, said: str
+    checkout: Bench, needs: list[int], clause: str, said: str
 ) -> None:
-    limited(bench, "at_most=dict(registers=32, local_bytes=0)")
-    sarif = bench.folder / "run.sarif"
-    status, printed, cases = run(bench, f"--sarif={sarif}", needs={"naive-16x16": needs})
+    limited(checkout, "at_most=dict(registers=32, local_bytes=0)")
+    sarif = checkout.folder / "run.sarif"
+    status, printed, cases = run(checkout, f"--sarif={sarif}", needs={"naive-16x16": needs})
     assert status == 1
     assert f"{NAIVE}: broken: {said}" in printed
     assert "contracts: 5 kept, 1 broken\n" in printed
@@ -93,10 +87,12 @@ def test_machine_code_beyond_its_limit_fails_its_case_alone(
 
 @pytest.mark.once
 @pytest.mark.parametrize(("factor", "standing"), [(1.02, "kept"), (1.0, "unsure"), (0.98, "broken")])
-def test_a_time_breaks_its_limit_where_its_whole_interval_is_beyond(bench: Bench, factor: float, standing: str) -> None:
+def test_a_time_breaks_its_limit_where_its_whole_interval_is_beyond(
+    checkout: Bench, factor: float, standing: str
+) -> None:
     limit = factor * seconds(NAIVE)
-    limited(bench, f"at_most=lambda block: dict(seconds={limit!r}) if block == (16, 16) else {{}}")
-    status, printed, cases = run(bench)
+    limited(checkout, f"at_most=lambda block: dict(seconds={limit!r}) if block == (16, 16) else {{}}")
+    status, printed, cases = run(checkout)
     (clause,) = cases[NAIVE]["contract"]
     assert (clause["standing"], status) == (standing, int(standing == "broken"))
     assert clause["processes"] == (1 if standing == "kept" else 5)
@@ -110,10 +106,10 @@ def test_a_time_breaks_its_limit_where_its_whole_interval_is_beyond(bench: Bench
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "standing"), [(0.98, "kept"), (1.0, "unsure"), (1.02, "broken")])
-def test_a_share_of_the_reference_is_judged_by_both_times(bench: Bench, factor: float, standing: str) -> None:
+def test_a_share_of_the_reference_is_judged_by_both_times(checkout: Bench, factor: float, standing: str) -> None:
     share = factor * seconds(CUBLAS) / seconds(NAIVE)
-    limited(bench, f"at_least=lambda block, dtype: {share!r} if block == (16, 16) and dtype != 'int32' else None")
-    status, printed, cases = run(bench)
+    limited(checkout, f"at_least=lambda block, dtype: {share!r} if block == (16, 16) and dtype != 'int32' else None")
+    status, printed, cases = run(checkout)
     (clause,) = cases[NAIVE]["contract"]
     assert (clause["standing"], status) == (standing, int(standing == "broken"))
     assert clause["figure"] == pytest.approx(share / factor, rel=2e-3)
@@ -122,10 +118,10 @@ def test_a_share_of_the_reference_is_judged_by_both_times(bench: Bench, factor: 
 
 
 @pytest.mark.slow
-def test_without_its_reference_a_share_is_not_checked(bench: Bench) -> None:
-    limited(bench, "at_least=lambda dtype: 0.9 if dtype != 'int32' else None")
-    file = bench.folder / "run.json"
-    done = bench.bench(f"--json={file}", "-k", f"matmul and {NAIVE[7:]}", few=False)
+def test_without_its_reference_a_share_is_not_checked(checkout: Bench) -> None:
+    limited(checkout, "at_least=lambda dtype: 0.9 if dtype != 'int32' else None")
+    file = checkout.folder / "run.json"
+    done = checkout.bench(f"--json={file}", "-k", f"matmul and {NAIVE[7:]}", few=False)
     assert done.returncode == 0
     said = f"1 limit not checked: its reference {CUBLAS} was not measured in this run"
     assert said in done.stdout
@@ -133,41 +129,41 @@ def test_without_its_reference_a_share_is_not_checked(bench: Bench) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("doubt", [{"throttle": ["power cap"]}, {"others": {NAIVE: 9}}])
-def test_a_time_that_may_not_be_the_kernels_is_unsure(bench: Bench, doubt: dict[str, Any]) -> None:
-    limited(bench, f"at_most=lambda block: dict(seconds={0.9 * seconds(NAIVE)!r}) if block == (16, 16) else {{}}")
-    status, printed, cases = run(bench, **doubt)
+def test_a_time_that_may_not_be_the_kernels_is_unsure(checkout: Bench, doubt: dict[str, Any]) -> None:
+    limited(checkout, f"at_most=lambda block: dict(seconds={0.9 * seconds(NAIVE)!r}) if block == (16, 16) else {{}}")
+    status, printed, cases = run(checkout, **doubt)
     (clause,) = cases[NAIVE]["contract"]
     assert (status, clause["standing"], clause["processes"]) == (0, "unsure", 1)
     assert "clock throttled: power cap" in printed or "another process was at work" in printed
 
 
-def commit_limits(bench: Bench, capability: str, case: str, **limits: float) -> None:
+def commit_limits(checkout: Bench, capability: str, case: str, **limits: float) -> None:
     """Write the file of the fake GPU's limits, of one case."""
-    path = files.path_of(INFO.slug, bench.folder / "bench" / "baselines")
+    path = files.path_of(INFO.slug, checkout.folder / "bench" / "baselines")
     files.write(files.Limits(capability=capability, cases={case: limits}), path)
 
 
-def test_limits_of_a_case_that_nobody_declares_are_said_not_to_be_checked(bench: Bench) -> None:
+def test_limits_of_a_case_that_nobody_declares_are_said_not_to_be_checked(checkout: Bench) -> None:
     gone = NAIVE.replace("naive", "nave")
-    commit_limits(bench, "9.0", gone, registers=32, threshold=0.1, seconds=1e-3)
-    status, printed, _ = run(bench)
+    commit_limits(checkout, "9.0", gone, registers=32, threshold=0.1, seconds=1e-3)
+    status, printed, _ = run(checkout)
     assert status == 0, printed
     assert "contracts: 2 not checked\n" in printed
     assert f"2 limits not checked: no declaration has their case, such as {gone}\n" in printed
 
 
 @pytest.mark.slow
-def test_limits_of_another_capability_end_the_run(bench: Bench) -> None:
-    commit_limits(bench, "8.0", NAIVE, registers=1)
-    done = bench.bench(*FEW, few=False)
+def test_limits_of_another_capability_end_the_run(checkout: Bench) -> None:
+    commit_limits(checkout, "8.0", NAIVE, registers=1)
+    done = checkout.bench(*FEW, few=False)
     said = "has capability 8.0, and Fake GPU 1 9.0: nothing would be checked"
     assert (done.returncode, said in done.stdout + done.stderr) == (4, True), done.stdout + done.stderr
 
 
 @pytest.mark.slow
-def test_against_another_revision_resources_of_all_cases_and_times_of_changed_ones_are_judged(bench: Bench) -> None:
-    limited(bench, "at_most=dict(registers=32, seconds=1e-3)")
-    status, printed, cases = run(bench, "--against", "HEAD", changed=["naive-16x16"])
+def test_against_another_revision_resources_of_all_cases_and_times_of_changed_ones_are_judged(checkout: Bench) -> None:
+    limited(checkout, "at_most=dict(registers=32, seconds=1e-3)")
+    status, printed, cases = run(checkout, "--against", "HEAD", changed=["naive-16x16"])
     assert status == 0, printed
     clauses = {(name, each["name"]): each for name, case in cases.items() for each in case["contract"]}
     standings = {key: each["standing"] for key, each in clauses.items()}
@@ -178,14 +174,14 @@ def test_against_another_revision_resources_of_all_cases_and_times_of_changed_on
 
 
 @pytest.mark.slow
-def test_a_broken_limit_names_the_saved_run_that_kept_it(bench: Bench) -> None:
-    limited(bench, f"at_most=lambda block: dict(seconds={1.05 * seconds(NAIVE)!r}) if block == (16, 16) else {{}}")
-    bench.commit()
-    bench.bench(*FEW, few=False)
-    good = json.loads(Path(bench.saved[-1]).read_text())["commit_info"]["id"][:12]
-    (bench.folder / "kernels" / "README").touch()
-    bench.commit()
-    status, printed, cases = run(bench, odd={"naive-16x16": 1.1})
+def test_a_broken_limit_names_the_saved_run_that_kept_it(checkout: Bench) -> None:
+    limited(checkout, f"at_most=lambda block: dict(seconds={1.05 * seconds(NAIVE)!r}) if block == (16, 16) else {{}}")
+    checkout.commit()
+    checkout.bench(*FEW, few=False)
+    good = json.loads(Path(checkout.saved[-1]).read_text())["commit_info"]["id"][:12]
+    (checkout.folder / "kernels" / "README").touch()
+    checkout.commit()
+    status, printed, cases = run(checkout, odd={"naive-16x16": 1.1})
     (clause,) = cases[NAIVE]["contract"]
     assert (status, clause["standing"]) == (1, "broken")
     assert re.fullmatch(rf"kept by {good} of 20\d\d-\d\d-\d\d", clause["since"])
@@ -194,13 +190,13 @@ def test_a_broken_limit_names_the_saved_run_that_kept_it(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_a_threshold_of_its_own_calls_a_smaller_slowdown_the_same(bench: Bench) -> None:
-    limited(bench, "threshold=lambda block: 0.1 if block == (16, 16) else None")
-    status, _, cases = run(bench, "--against", "HEAD", slower={"naive-16x16": 1.05, "naive-8x8": 1.05})
+def test_a_threshold_of_its_own_calls_a_smaller_slowdown_the_same(checkout: Bench) -> None:
+    limited(checkout, "threshold=lambda block: 0.1 if block == (16, 16) else None")
+    status, _, cases = run(checkout, "--against", "HEAD", slower={"naive-16x16": 1.05, "naive-8x8": 1.05})
     verdicts = {name: case["verdict"] for name, case in cases.items()}
     assert (status, verdicts[NAIVE], verdicts[NAIVE.replace("16x16", "8x8")]) == (1, "same", "slower")
     assert cases[NAIVE]["comparison"]["floor"] == pytest.approx(0.1)
-    status, _, cases = run(bench, "--against", "HEAD", slower={"naive-16x16": 1.15})
+    status, _, cases = run(checkout, "--against", "HEAD", slower={"naive-16x16": 1.15})
     assert (status, cases[NAIVE]["verdict"]) == (1, "slower")
 
 

@@ -5,23 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.checkout import Bench, lent_checkout
+from tests.checkout import Bench
 from warpwatch.runs.record import by_gpu, read_run, read_usable
 from warpwatch.verdict.rule import Prior, Verdict, decide, unpaired
 
 TWO = ("-n", "2")
-
-
-@pytest.fixture
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with lent_checkout(tmp_path_factory) as made:
-        yield made
 
 
 def saved(checkout: Bench) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import Bench, lent_checkout
+from tests.checkout import Bench
 from warpwatch.report.numbers import micro
 from warpwatch.runs.record import read_run
 
@@ -21,27 +21,21 @@ WEIGHTS = "weights={(128, 128, 128): 30, (256, 256, 256): 10},"
 SLOWER: dict[str, Any] = {"slower": {SMALL: 1.1}, "changed": ["matmul-naive-16x16"]}
 
 
-@pytest.fixture
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with lent_checkout(tmp_path_factory) as checkout:
-        yield checkout
+def weigh(checkout: Bench) -> None:
+    file = checkout.folder / "kernels" / "matmul" / "__init__.py"
+    file.write_text(file.read_text().replace("    benchmarks=STUDY,\n", f"    benchmarks=STUDY,\n    {WEIGHTS}\n", 1))
+    checkout.commit()
 
 
-def weigh(bench: Bench, weights: str = WEIGHTS) -> None:
-    file = bench.folder / "kernels" / "matmul" / "__init__.py"
-    file.write_text(file.read_text().replace("    benchmarks=STUDY,\n", f"    benchmarks=STUDY,\n    {weights}\n", 1))
-    bench.commit()
-
-
-def run(bench: Bench, *chosen: str, **play: Any) -> tuple[int, str, dict[str, Any]]:
-    file = bench.folder / "run.json"
-    done = bench.bench("--against=HEAD", f"--json={file}", *(chosen or CHOSEN), few=False, **play)
+def run(checkout: Bench, *chosen: str, **play: Any) -> tuple[int, str, dict[str, Any]]:
+    file = checkout.folder / "run.json"
+    done = checkout.bench("--against=HEAD", f"--json={file}", *(chosen or CHOSEN), few=False, **play)
     return done.returncode, done.stdout, json.loads(file.read_text())
 
 
-def test_the_total_of_a_build_is_printed_recorded_and_shown(bench: Bench) -> None:
-    weigh(bench)
-    status, printed, document = run(bench, **SLOWER)
+def test_the_total_of_a_build_is_printed_recorded_and_shown(checkout: Bench) -> None:
+    weigh(checkout)
+    status, printed, document = run(checkout, **SLOWER)
     assert status == 1  # for the slower case, and for nothing else
     assert document["counts"]["verdicts"] == {"slower": 1, "same": 1}
     total, cases = document["totals"][BUILD], {case["id"]: case["comparison"] for case in document["cases"]}
@@ -55,19 +49,19 @@ def test_the_total_of_a_build_is_printed_recorded_and_shown(bench: Bench) -> Non
     figures = [total[name] for name in ("ratio", "low", "high", "mean", "mean_low", "mean_high")]
     assert re.findall(r"([+-]\d+\.\d)", line[1]) == [f"{100 * (each - 1):+.1f}" for each in figures]
     assert line[1].startswith(f"{micro(total['before'])} -> {micro(total['after'])} µs, ")
-    (path,) = bench.saved
-    record = read_run(bench.folder / path)
+    (path,) = checkout.saved
+    record = read_run(checkout.folder / path)
     assert record.totals[BUILD].ratio == total["ratio"]
-    site = bench.folder / "site"
-    done = bench._run(sys.executable, "-m", "warpwatch", "report", path, "--html", str(site))
+    site = checkout.folder / "site"
+    done = checkout._run(sys.executable, "-m", "warpwatch", "report", path, "--html", str(site))
     assert done.returncode == 0, done.stderr
     assert f"<p>{line[0]}</p>" in html.unescape((site / "f" / "matmul.html").read_text())
 
 
 @pytest.mark.slow
-def test_a_total_fails_no_run_and_a_part_has_none(bench: Bench) -> None:
-    weigh(bench)
-    status, printed, document = run(bench, "-k", SMALL, changed=["matmul-naive-16x16"])
+def test_a_total_fails_no_run_and_a_part_has_none(checkout: Bench) -> None:
+    weigh(checkout)
+    status, printed, document = run(checkout, "-k", SMALL, changed=["matmul-naive-16x16"])
     assert status == 0, printed
     reason = "1 of 2 shapes with weights were not compared"
     assert f"total of {BUILD}: unknown, because {reason}\n" in printed
@@ -75,15 +69,15 @@ def test_a_total_fails_no_run_and_a_part_has_none(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_processes_that_share_the_shapes_have_one_total(bench: Bench) -> None:
-    weigh(bench)
-    _, printed, document = run(bench, *CHOSEN, "-n", "2", gpus=2, **SLOWER)
+def test_processes_that_share_the_shapes_have_one_total(checkout: Bench) -> None:
+    weigh(checkout)
+    _, printed, document = run(checkout, *CHOSEN, "-n", "2", gpus=2, **SLOWER)
     assert document["totals"][BUILD]["shares"].keys() == {SMALL, LARGE}
     assert f"total of {BUILD}: " in printed
 
 
 @pytest.mark.slow
-def test_without_weights_nothing_is_said(bench: Bench) -> None:
-    _, printed, document = run(bench, **SLOWER)
+def test_without_weights_nothing_is_said(checkout: Bench) -> None:
+    _, printed, document = run(checkout, **SLOWER)
     assert "total of" not in printed
     assert document["totals"] == {}

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.checkout import Bench, without_rights
+from tests.checkout import COMMIT, Bench, without_rights
 from tests.project import ROOT
 from warpwatch.catalogue.project import Project
 from warpwatch.devices import isolated
@@ -29,8 +29,6 @@ from warpwatch.revision.commit import checkout, find_commit, is_shallow, other_k
 from warpwatch.revision.declared import BadRevision, Reading
 from warpwatch.runs import identity
 from warpwatch.runs.record import read_runs
-
-COMMIT = ("-c", "user.name=A tester", "-c", "user.email=tester@example.org", "commit", "-q", "-m", "a state")
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests import stranger
-from tests.checkout import COMMIT, DATES
+from tests.checkout import COMMIT
+from tests.cli.command import git
 from tests.project import ROOT
 from warpwatch.catalogue.project import Project
 from warpwatch.revision.commit import checkout, find_commit, read_other_kernels
@@ -38,11 +39,6 @@ def repository(folder: Path) -> Project:
     (folder / "kernels").mkdir(parents=True)
     git(folder, "init", "-q", "-b", "main")
     return Project(root=folder, module="kernels", families=())
-
-
-def git(folder: Path, *words: str) -> str:
-    command, dated = ["git", *words], os.environ | DATES
-    return subprocess.run(command, cwd=folder, env=dated, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def commit(folder: Path) -> str:

@@ -36,33 +36,34 @@ class Event:
     """An event of the driver, whose handle is known: PyCUDA keeps those of its own to itself."""
 
     def __init__(self) -> None:
-        self._cuda, self.handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
-        self._call("cuEventCreate", ctypes.byref(self.handle), 0)
+        self.handle = ctypes.c_void_p()
+        _call("cuEventCreate", ctypes.byref(self.handle), 0)
 
     def record(self, stream: Any) -> Event:
-        self._call("cuEventRecord", self.handle, ctypes.c_void_p(stream.handle))
+        _call("cuEventRecord", self.handle, ctypes.c_void_p(stream.handle))
         return self
 
     def record_context(self) -> Event:
-        self._call("cuCtxRecordEvent", _context(), self.handle)
+        _call("cuCtxRecordEvent", _context(), self.handle)
         return self
 
     def query(self) -> bool:
-        code = self._cuda.cuEventQuery(self.handle)
+        code = ctypes.CDLL("libcuda.so.1").cuEventQuery(self.handle)
         assert code in (0, NOT_READY)
         return bool(code == 0)
 
     def synchronize(self) -> None:
-        self._call("cuEventSynchronize", self.handle)
+        _call("cuEventSynchronize", self.handle)
 
     def seconds_since(self, start: Event) -> float:
         milliseconds = ctypes.c_float()
-        self._call("cuEventElapsedTime", ctypes.byref(milliseconds), start.handle, self.handle)
+        _call("cuEventElapsedTime", ctypes.byref(milliseconds), start.handle, self.handle)
         return milliseconds.value / 1e3
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self._cuda, name)(*arguments)
-        assert code == 0, f"{name} failed: {code}"
+
+def _call(name: str, *arguments: Any) -> None:
+    code = getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments)
+    assert code == 0, f"{name} failed: {code}"
 
 
 def _context() -> ctypes.c_void_p:
@@ -80,7 +81,6 @@ class Device:
 
     def __init__(self, image: bytes) -> None:
         self._image, self._module = image, driver.module_from_buffer(image)
-        self._cuda = ctypes.CDLL("libcuda.so.1")
         self._functions: list[Any] = []  # of the host, kept for as long as they may be called
         self.a, self.b, self.c = (self.stream() for _ in range(3))
         self.p, self.q, self.r = (self.array() for _ in range(3))
@@ -127,28 +127,28 @@ class Device:
     def copy(self, stream: Any, to: Any, source: Any) -> None:
         self.run("consume", stream, to, source)
 
+    def _function(self, name: str) -> ctypes.c_void_p:
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        _call("cuModuleLoadData", ctypes.byref(module), self._image)
+        _call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        return function
+
     def early(self, name: str, stream: Any, *arguments: Any, blocks: int = 1) -> None:
         """Let a kernel begin before the one before it in its stream has ended."""
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuModuleLoadData", ctypes.byref(module), self._image)
-        self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         values = (ctypes.c_uint64 * len(arguments))(*map(int, arguments))
         size = ctypes.sizeof(ctypes.c_uint64)
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(values) + i * size for i in range(len(values))))
         attribute = _Attribute(PROGRAMMATIC, b"", (ctypes.c_uint * 16)(1))
         three = ctypes.c_uint * 3
         config = _Config(three(blocks, 1, 1), three(self.COUNT, 1, 1), 0, stream.handle, ctypes.pointer(attribute), 1)
-        self._call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
+        _call("cuLaunchKernelEx", ctypes.byref(config), self._function(name), pointers, None)
 
     def write_per_thread(self, to: Any) -> None:
         """Write in the default stream of this thread."""
         values = (ctypes.c_uint64(int(to)), ctypes.c_int(0))
         pointers = (ctypes.c_void_p * 2)(*(ctypes.addressof(value) for value in values))
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuModuleLoadData", ctypes.byref(module), self._image)
-        self._call("cuModuleGetFunction", ctypes.byref(function), module, b"produce")
         stream = ctypes.c_void_p(PER_THREAD)
-        self._call("cuLaunchKernel", function, 1, 1, 1, self.COUNT, 1, 1, 0, stream, pointers, None)
+        _call("cuLaunchKernel", self._function("produce"), 1, 1, 1, self.COUNT, 1, 1, 0, stream, pointers, None)
 
     def fill(self, to: Any, *stream: Any) -> None:
         (driver.memset_d32_async if stream else driver.memset_d32)(to, 1, self.COUNT, *stream)
@@ -165,24 +165,24 @@ class Device:
     def host(self, stream: Any, function: Callable[[], Any]) -> None:
         """Let the host call a function in a stream."""
         self._functions.append(HostFunction(lambda _: function() and None))
-        self._call("cuLaunchHostFunc", ctypes.c_void_p(stream.handle), self._functions[-1], None)
+        _call("cuLaunchHostFunc", ctypes.c_void_p(stream.handle), self._functions[-1], None)
 
     def taken(self, stream: Any) -> int:
         address, size = ctypes.c_uint64(), ctypes.c_size_t(self.BYTES)
-        self._call("cuMemAllocAsync", ctypes.byref(address), size, ctypes.c_void_p(stream.handle))
+        _call("cuMemAllocAsync", ctypes.byref(address), size, ctypes.c_void_p(stream.handle))
         return address.value
 
     def give(self, address: int, stream: Any) -> None:
-        self._call("cuMemFreeAsync", ctypes.c_uint64(address), ctypes.c_void_p(stream.handle))
+        _call("cuMemFreeAsync", ctypes.c_uint64(address), ctypes.c_void_p(stream.handle))
 
     def graph(self, stream: Any, queue: Callable[[], None]) -> Any:
         """Return what launches on a stream what ``queue`` queues in this one."""
         handle, graph, executable = ctypes.c_void_p(stream.handle), ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuStreamBeginCapture_v2", handle, 0)
+        _call("cuStreamBeginCapture_v2", handle, 0)
         queue()
-        self._call("cuStreamEndCapture", handle, ctypes.byref(graph))
-        self._call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_uint64(0))
-        return lambda on: self._call("cuGraphLaunch", executable, ctypes.c_void_p(on.handle))
+        _call("cuStreamEndCapture", handle, ctypes.byref(graph))
+        _call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_uint64(0))
+        return lambda on: _call("cuGraphLaunch", executable, ctypes.c_void_p(on.handle))
 
     def symbol(self, name: str) -> int:
         return int(self._module.get_global(name)[0])
@@ -196,7 +196,7 @@ class Device:
 
     def wait(self, stream: Any, event: Any) -> None:
         if isinstance(event, Event):
-            self._call("cuStreamWaitEvent", ctypes.c_void_p(stream.handle), event.handle, 0)
+            _call("cuStreamWaitEvent", ctypes.c_void_p(stream.handle), event.handle, 0)
         else:
             stream.wait_for_event(event)
 
@@ -206,7 +206,7 @@ class Device:
 
     def let_context_wait(self, stream: Any) -> None:
         """Let all that is queued from now on come after what a stream was given."""
-        self._call("cuCtxWaitEvent", _context(), Event().record(stream).handle)
+        _call("cuCtxWaitEvent", _context(), Event().record(stream).handle)
 
     def wait_for_all(self) -> None:
         driver.Context.synchronize()
@@ -216,10 +216,6 @@ class Device:
         while not is_done():
             assert time.monotonic() < end
             time.sleep(0.001)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self._cuda, name)(*arguments)
-        assert code == 0, f"{name} failed: {code}"
 
 
 def found(case: str, image: bytes) -> str:

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 
 from kernels import FAMILIES
-from tests.checkout import Bench, lent_checkout
+from tests.checkout import Bench
 from tests.project import ROOT
 from tests.written import BYTES, compile_written
 from warpwatch.catalogue.arrays import ALL_ROWS
@@ -103,12 +102,6 @@ def bench(checkout: Bench, chosen: str, *args: str) -> Ran:
         entry for path in set(checkout.saved) - before for entry in json.loads(Path(path).read_text())["benchmarks"]
     ]
     return Ran(said=done.stdout + done.stderr, status=done.returncode, saved={entry["param"] for entry in entries})
-
-
-@pytest.fixture
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with lent_checkout(tmp_path_factory) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -210,14 +203,14 @@ def test_lines_that_are_missing_later_are_found(software: Worker, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_one_case_by_hand_is_checked_in_the_same_way(fresh: Bench) -> None:
-    plant(fresh.folder)
-    path = fresh.folder / "kernels" / "transpose" / "naive.cu"
+def test_one_case_by_hand_is_checked_in_the_same_way(checkout: Bench) -> None:
+    plant(checkout.folder)
+    path = checkout.folder / "kernels" / "transpose" / "naive.cu"
     path.write_text(path.read_text().replace("* 2u", "* 6u"))  # more launches than those on other inputs are
     late = "was right before, and is wrong after the launches that were timed"
     for block, said in (("8x8", "changed its operand A: "), ("16x16", "is wrong in 2,000"), ("32x16", late)):
         name = f"transpose-naive-{block}-40x50-float32"
-        done = fresh._run(sys.executable, "-m", "warpwatch", "run", name, "--device", "software", "--seed", "1")
+        done = checkout._run(sys.executable, "-m", "warpwatch", "run", name, "--device", "software", "--seed", "1")
         assert done.returncode == 1, done.stdout + done.stderr
         assert f"result    WRONG\n{name} {said}" in done.stdout
 

@@ -30,7 +30,7 @@ def nearest(shape: Shape, is_valid: IsValid, known: Iterable[Shape] = ()) -> Sha
         sizes = tuple(line[axis] for axis, line in enumerate(lines) if line)
         if len(sizes) == len(shape) and is_valid(sizes):
             return sizes
-    rounded = [sorted(_rounded(size), key=lambda each, size=size: _order(each, size)) for size in shape]  # type: ignore[misc]
+    rounded = [sorted(_rounded(size), key=lambda each, size=size: (abs(each - size), -each)) for size in shape]  # type: ignore[misc]
     few = int(MOST_PRODUCTS ** (1 / len(shape)))
     tried = sorted(product(*(sizes[:few] for sizes in rounded)), key=lambda each: _distance(each, shape))
     return next(filter(is_valid, tried), None)
@@ -49,10 +49,6 @@ def _rounded(size: int) -> set[int]:
     """Return a size, its neighbours, and the multiples of powers of two around it."""
     multiples = {size // step * step + more for step in STEPS for more in (0, step)}
     return {each for each in {size - 1, size, size + 1} | multiples if each > 0}
-
-
-def _order(size: int, wanted: int) -> tuple[int, int]:
-    return abs(size - wanted), -size
 
 
 def _distance(shape: Shape, wanted: Shape) -> tuple[int, tuple[int, ...]]:

@@ -118,13 +118,12 @@ class Watch:
 class Repeated:
     """Launches of a case on the same inputs.
 
-    ``digest``: of the first results; ``launches``: how many there were. ``differing``: how the bits of a later launch
-    differ, or nothing. ``fewer``: how results for less of a size in ``same_for`` differ. ``results``: those of the
-    first launch, where they are not those that another process knows. ``right``: whether these are within tolerance.
+    ``digest``: of the first results. ``differing``: how the bits of a later launch differ, or nothing. ``fewer``: how
+    results for less of a size in ``same_for`` differ. ``results``: those of the first launch, where they are not those
+    that another process knows. ``right``: whether these are within tolerance.
     """
 
     digest: str
-    launches: int
     differing: str = ""
     fewer: tuple[str, ...] = ()
     results: Results | None = None
@@ -152,7 +151,6 @@ def repeated(machine: Machine, case: Case, image: Path, *, seed: int, launches: 
     fewer = [] if known else _on_fewer_rows(machine, case, image, inputs, first)
     return Repeated(
         digest=digest,
-        launches=launches,
         differing=differing,
         fewer=tuple(fewer),
         results=first if known and known != digest else None,

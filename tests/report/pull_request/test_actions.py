@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from tests.cli.command import git
 from tests.project import ROOT
 from tests.report.pull_request.player import ACTIONS, Runner
-from tests.report.pull_request.stand_in import TOKEN, StandIn, serve
+from tests.report.pull_request.stand_in import TOKEN, StandIn
 from tests.stranger import environment, made_by_init
 from tests.test_tools import check
 from tools.workflows import load
@@ -29,12 +28,6 @@ def files_of_the_readme() -> dict[str, str]:
     whole = [block for block in re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S) if block.startswith("name:")]
     assert len(named) == len(whole) == 2
     return dict(zip(named, whole, strict=True))
-
-
-@pytest.fixture
-def there() -> Iterator[StandIn]:
-    with serve(StandIn()) as host:
-        yield host
 
 
 @pytest.fixture

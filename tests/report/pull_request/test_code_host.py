@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.report.pull_request.stand_in import BOT, TOKEN, StandIn, serve
@@ -13,12 +11,6 @@ from warpwatch.report.pull_request.github import GitHub
 
 MARKER = "<!-- warpwatch: kernels -->"
 SHA = "5" * 40
-
-
-@pytest.fixture
-def there() -> Iterator[StandIn]:
-    with serve(StandIn()) as host:
-        yield host
 
 
 def host(there: StandIn, token: str = TOKEN) -> GitHub:

@@ -55,11 +55,11 @@ class DeclaredError(Exception):
 class Process:
     """A process that answers for the declarations of a setting. It is started when it is asked, and after it has ended.
 
-    ``what``: does it for, in words. ``seconds``: that an answer may take.
+    ``seconds``: that an answer may take.
     """
 
-    def __init__(self, setting: Setting, what: str, seconds: float) -> None:
-        self._setting, self._what, self._seconds = setting, what, seconds
+    def __init__(self, setting: Setting, seconds: float) -> None:
+        self._setting, self._seconds = setting, seconds
         self._isolated: Confined | None = None
         self._open = contextlib.ExitStack()
         self._lock = threading.Lock()  # inputs of later cases are drawn in a thread
@@ -282,7 +282,7 @@ def load_described(setting: Setting, seconds: float = 300.0) -> DescribedProject
 
     Raises BadProject.
     """
-    processes = {what: Process(setting, what, seconds) for what in (DECLARATIONS, REFERENCES)}
+    processes = {what: Process(setting, seconds) for what in (DECLARATIONS, REFERENCES)}
     families, digests = processes[DECLARATIONS].describe()
     processes[REFERENCES].expect(processes[DECLARATIONS])
     families = tuple(_with_references(_with_digests(family, digests), processes[REFERENCES]) for family in families)
