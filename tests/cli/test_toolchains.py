@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,11 +19,12 @@ from tests.cli.test_diff import BUILD, COMMIT, HEAD, INDEX, KERNELS, declare, di
 from tests.project import importing_apart
 from warpwatch.catalogue.project import find_project
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.compare.code_difference import CodeDifference, State
+from warpwatch.compare.code_difference import CodeDifference, State, times_in
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import Target, nvcc
 from warpwatch.devices.compile.toolchain import INSTALLED, read_toolchain
 from warpwatch.report.document import Document
+from warpwatch.runs.record import read_run
 
 DIVIDES = HEAD % "divides" + INDEX + "    y[i] = x[i] / (x[i] + 1);\n}\n"
 SPILLS = KERNELS["spills"].replace("__launch_bounds__(128)", "").replace("float held", "int held")
@@ -160,13 +163,28 @@ def test_times_of_saved_runs_stand_beside_the_code_that_they_measured(repository
 
 def test_runs_that_measured_other_code_or_several_models_are_refused(repository: Path) -> None:
     run, other = (str(timed_run(repository, FAST, 0.5, slug)) for slug in ("a-gpu", "another-gpu"))
-    done = diff(repository, "-k", "divides", "--toolchain", FEW, "--times", run)
+    done = diff(repository, "-k", "divides", "--toolchain", f"{FAST} -ftz=true", "--times", run)
     assert done.returncode == 1
     title = INSTALLED.title
-    assert f"error: --times: none of the runs measured the working tree by {title} -maxrregcount=32, a" in done.stderr
+    assert f"error: --times: none of the runs measured the working tree by {title} -prec-div=false -ftz" in done.stderr
     done = diff(repository, "--toolchain", FAST, "--times", run, "--times", other)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: --times: the runs are of a-gpu, another-gpu: give those of one GPU\n"
+
+
+def test_runs_are_not_missed_where_no_code_differs(repository: Path) -> None:
+    run = str(timed_run(repository, FAST, 0.5))
+    done = diff(repository, "-k", "same", "--toolchain", FAST, "--times", run)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("figure", ["before", "after", "ratio", "low", "high"])
+def test_a_time_of_which_a_figure_is_not_known_is_not_measured(repository: Path, figure: str) -> None:
+    run = read_run(timed_run(repository, FAST, 0.5))
+    assert len(times_in([run])) == 1
+    ((case, decision),) = run.decisions.items()
+    unknown: Any = {figure: math.nan}
+    assert times_in([replace(run, decisions={case: replace(decision, **unknown)})]) == {}
 
 
 def stand_in(folder: Path, *more: str, banner: str = "13.0.1") -> str:

@@ -291,8 +291,8 @@ def old_baseline(monkeypatch: pytest.MonkeyPatch) -> Confirmation:
     return Confirmation(run=run, project=find_project(ROOT), device=replace(INFO, has_gpu_clock=False))
 
 
-def built_by(asked: Confirmation) -> dict[str, str]:
-    measured: Any = {name: SimpleNamespace(case=None) for name in "ab"}
+def built_by(asked: Confirmation, names: str = "ab") -> dict[str, str]:
+    measured: Any = {name: SimpleNamespace(case=None) for name in names}
     asked.build(measured, 1, print)
     return {name: each if isinstance(each, str) else each.toolchain.text for name, each in asked.built.items()}
 
@@ -321,6 +321,11 @@ def test_an_older_toolkit_that_cannot_be_had_is_a_sentence(
     assert built_by(old_baseline) == {"a": "", "b": ""}
     said = "the baseline's commit was built by CUDA 13.0, not 12.9: 'nvcc=12.9' cannot be used: why"
     assert old_baseline.describe("why") == [said]
+
+
+def test_an_older_toolkit_that_makes_none_of_the_code_is_a_sentence(old_baseline: Confirmation) -> None:
+    assert built_by(old_baseline, "b") == {"b": ""}
+    assert old_baseline.describe("why") == ["the baseline's commit was built by CUDA 13.0, not 12.9: it is other code"]
 
 
 def test_pairs_with_an_older_toolkit_compare_code_and_name_both(

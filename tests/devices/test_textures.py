@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import warpwatch as ww
@@ -19,7 +20,7 @@ from warpwatch.catalogue.project import load_project
 from warpwatch.catalogue.selection import tested_cases
 from warpwatch.catalogue.textures import is_texture
 from warpwatch.catalogue.validation import problems
-from warpwatch.devices import driver_calls, gpu
+from warpwatch.devices import driver_calls, gpu, worker
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import Image, NoCompiler, Target, nvcc
 from warpwatch.devices.kernel import Kernel
@@ -47,6 +48,12 @@ def planted(software: Worker, folder: Path, old: str, new: str) -> Image:
     assert old in text
     (folder / "textures.cu").write_text(text.replace(old, new))
     return compile_written(folder / "textures.cu", {}, software.call(describe_device).target)
+
+
+def made(described: Any) -> int:
+    """Make a texture, in the child."""
+    worker.gpu()
+    return int(driver_calls.made_texture(described))
 
 
 def wrong(case: Case, kernel: Kernel) -> str:
@@ -102,15 +109,26 @@ def test_another_revision_has_textures_made_of_its_own_arrays() -> None:
     assert filled.item()[0] == at["x"]
 
 
-def test_a_texture_ends_with_what_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_lost", [False, True], ids=["", "lost"])  # destroying waits for what may never end
+def test_a_texture_ends_with_what_launches(monkeypatch: pytest.MonkeyPatch, is_lost: bool) -> None:
     freed = list[int]()
     monkeypatch.setattr(driver_calls, "free_textures", freed.extend)
-    start: Any = gpu.owning(lambda: None, [7])
+    device = gpu.Device.__new__(gpu.Device)
+    monkeypatch.setattr(device, "_lost", is_lost, raising=False)  # as after a kernel that does not end
+    start: Any = device.owning(lambda: None, [7])
     gc.collect()
     assert freed == []
     del start
     gc.collect()
-    assert freed == [7]
+    assert freed == [7] * (not is_lost)
+
+
+@pytest.mark.parametrize("part", ["format", "channels", "filter", "flags"])
+def test_numbers_that_the_driver_does_not_have_are_its_error(software: Worker, part: str) -> None:
+    described = np.array(GATHERS.arguments(GATHERS.steps[0], {"x": 512, "places": 0, "y": 0})[0])
+    described[part] = -1
+    with pytest.raises(DeviceError, match="no texture can be made of 800 bytes at 0x200"):
+        software.call(made, described[()])
 
 
 @pytest.mark.parametrize(
@@ -119,11 +137,21 @@ def test_a_texture_ends_with_what_launches(monkeypatch: pytest.MonkeyPatch) -> N
         ({"dtype": "float64"}, "a texture has no type 'float64': it may be uint8, "),
         ({"filter": "cubic"}, "a texture has no filter 'cubic': it may be point, linear"),
         ({"beyond": "zeros"}, "a texture has no beyond 'zeros': it may be wrap, "),
-        ({"channels": 3}, "a texture has 1 or 2 axes, and 1, 2 or 4 channels, not 2 and 3"),
-        ({"address": 256}, "address 0x100: a texture needs multiples of 512, so declare aligned=512"),
+        ({"channels": 3}, r"a texture has 1 or 2 axes, and 1, 2 or 4 channels, not \(4, 16\) and 3"),
+        ({"address": 256}, "address 256: a texture needs multiples of 512, so declare aligned=512"),
         ({"shape": (4, 9)}, "rows of 36 bytes: a texture needs multiples of 32 that hold a row, so pad them"),
         ({"row_bytes": 32}, "rows of 32 bytes: a texture needs multiples of 32 that hold a row"),
         ({"shape": (64,), "filter": "linear"}, "tex1Dfetch takes whole coordinates alone"),
+        ({"shape": (64,), "row_bytes": 32}, "row_bytes is of matrices"),
+        ({"shape": 64}, "a texture has 1 or 2 axes, and 1, 2 or 4 channels, not 64 and 1"),
+        ({"shape": (0, 16)}, r"a texture of \(0, 16\): its shape has whole numbers from 1 on"),
+        ({"shape": (-4,)}, r"a texture of \(-4,\): its shape"),
+        ({"shape": (4.5, 16)}, r"a texture of \(4.5, 16\): its shape"),
+        ({"address": None}, "address None: a texture needs multiples of 512"),
+        ({"address": -512}, "address -512: a texture needs multiples of 512"),
+        ({"beyond": "wrap"}, "beyond='wrap' needs normalized=True"),
+        ({"dtype": "int32", "as_float": True}, "as_float is of integers of 8 and 16 bits alone, not of int32"),
+        ({"dtype": "uint16", "filter": "linear"}, "integers are not filtered, but for those of 8 and 16 bits"),
     ],
 )
 def test_what_no_texture_can_be_made_of_is_a_sentence(given: dict[str, Any], said: str) -> None:

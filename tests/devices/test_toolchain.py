@@ -141,8 +141,25 @@ def test_an_earlier_toolkit_is_that_of_its_usual_folder_else_fetched(
 ) -> None:
     monkeypatch.setattr(toolchain, "USUAL", tmp_path)
     monkeypatch.setattr(toolchain, "_fetch", lambda version, release, say: Path("/fetched") / version)
-    assert of_release("12.9", print).program == "/fetched/12.9"
-    program = tmp_path / "cuda-12.9" / "bin" / "nvcc"
+    monkeypatch.setattr(toolchain, "nvcc", lambda program: Compiler(program, "13.0", BANNER))
+    assert of_release("13.0", print).program == "/fetched/13.0"
+    program = tmp_path / "cuda-13.0" / "bin" / "nvcc"
     program.parent.mkdir(parents=True)
     program.touch()
-    assert of_release("12.9", print).program == str(program)
+    assert of_release("13.0", print).program == str(program)
+
+
+def test_an_earlier_toolkit_that_nobody_has_is_not_asked_for_and_another_is_not_taken_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(toolchain, "USUAL", tmp_path)
+    monkeypatch.setattr(toolchain, "_fetch", lambda version, release, say: pytest.fail("PyPI was asked"))
+    monkeypatch.setattr(toolchain, "nvcc", lambda program: Compiler(program, "12.4", BANNER))
+    folder = tmp_path / "cuda-12.9"
+    with pytest.raises(BadToolchain, match=f"there is no nvcc in {folder}: PyPI has whole ones from 13.0 on"):
+        of_release("12.9", print)
+    program = folder / "bin" / "nvcc"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    with pytest.raises(BadToolchain, match=f"^{program} is of CUDA 12.4$"):
+        of_release("12.9", print)

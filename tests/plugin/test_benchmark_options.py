@@ -91,15 +91,24 @@ def test_a_size_that_a_slow_device_can_time_is_named() -> None:
     large = "copy: n = 16777216, 67108864, 268435456 and 1 more are too large for softcuda, which would take seconds"
     assert too_large(copy, "softcuda", 2e7) == f"{large} for a launch: 65536 is quick there, or time them on a GPU"
     large = "copy: n = 1048576 is too large for slow, which would take seconds for a launch"
-    one = replace(copy, benchmarks=((2**20,), (4096,)))
+    one = replace(copy, benchmarks=((2**20,), (4095,)), tests=((4095,),))
     assert too_large(one, "slow", 5e6) == f"{large}: 16384 is quick there, or time it on a GPU"
-    halves = [2**18, 2**17, 2**16, 2**15, 2**14]
+    halves = [2**power for power in range(18, 3, -1)]
     picky = replace(one, fits=lambda n: "n is refused" if n in halves[1:] else None)
     assert too_large(picky, "slow", 5e6) == f"{large}: 262144 would do, or time it on a GPU"
     picky = replace(one, fits=lambda n: "n is refused" if n in halves else None)
     assert too_large(picky, "slow", 5e6) == f"{large}: time it on a GPU"
     small = replace(copy, benchmarks=((4096,),))
     assert too_large(small, "slow", 5e6, ((2**20,),)) == f"{large}: 16384 is quick there, or time it on a GPU"
+
+
+def test_no_size_is_named_that_a_variant_refuses() -> None:
+    copy = next(family for family in FAMILIES if family.name == "copy")
+    variants = tuple(replace(each, valid=lambda n: n % 2**18 == 0) for each in copy.variants)
+    picky = replace(copy, variants=variants, tests=((2**18,),), benchmarks=((2**20,),))
+    large = "copy: n = 1048576 is too large for slow, which would take seconds for a launch"
+    assert too_large(picky, "slow", 5e6) == f"{large}: 262144 would do, or time it on a GPU"
+    assert too_large(picky, "slow", 5e5) == f"{large}: time it on a GPU"
 
 
 def test_sizes_that_no_family_takes_are_named(tmp_path: Path) -> None:

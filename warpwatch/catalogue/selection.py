@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from warpwatch.catalogue.arrays import Shape
@@ -41,6 +42,12 @@ def timed_cases(families: Iterable[Family], shapes: Sequence[Shape] = ()) -> lis
     cases = [case for case in _cases_of_benchmarks(families, shapes) if not case.omitted]
     order = {family.name: i for i, family in enumerate(families)}
     return sorted(cases, key=lambda case: (order[case.family.name], case.dtype, case.shape))
+
+
+def launch_cost(builds: Iterable[Build], shape: Shape) -> float:
+    """Return the largest ``Case.launch_cost`` of the builds that take a shape; infinite where none does."""
+    taking = [build for build in builds if not build.family.problem_of(shape, build.variant)]
+    return max((Case(build, shape).launch_cost for build in taking), default=math.inf)
 
 
 def omitted_cases(families: Iterable[Family]) -> list[Case]:

@@ -45,8 +45,9 @@ def texture(
     """Return an argument that the kernel takes as a ``cudaTextureObject_t``.
 
     ``address``: a multiple of 512, of an array that is declared with ``aligned=512``; ``dtype``: of its numbers.
-    ``shape``: ``(n,)`` texels for ``tex1Dfetch``, rows and columns for ``tex2D``. ``channels``: numbers of a texel: 1,
-    2, or 4 for ``float4``. ``row_bytes``: from one row to the next, a multiple of 32; 0 for rows without gaps.
+    ``shape``: ``(n,)`` texels for ``tex1Dfetch``, rows and texels of a row for ``tex2D``. ``channels``: numbers of
+    a texel: 1, 2, or 4 for ``float4``. ``row_bytes``: from one row of a matrix to the next, a multiple of 32; 0 for
+    rows without gaps.
     ``filter``: "point" or "linear". ``beyond``: what coordinates outside give: "clamp", "border" (zeros), or, if they
     are ``normalized`` to shares of the extents, "wrap" or "mirror". ``as_float``: integers of 8 and 16 bits are read as
     numbers from 0 or -1 to 1.
@@ -56,31 +57,52 @@ def texture(
     for value, known, what in ((dtype, FORMATS, "type"), (filter, FILTERS, "filter"), (beyond, BEYOND, "beyond")):
         if value not in known:
             raise ValueError(f"a texture has no {what} {value!r}: it may be {', '.join(known)}")
-    width, texel = shape[-1], channels * numpy_type(dtype).itemsize
-    pitch = row_bytes or width * texel
-    _check_layout(address, shape, channels, pitch, width * texel)
-    if len(shape) == 1 and (filter, beyond, normalized) != ("point", "clamp", False):
+    _check_shape(shape, channels)
+    height, width = (0, *shape)[-2:]
+    row = width * channels * numpy_type(dtype).itemsize
+    pitch = row_bytes or row
+    _check_layout(address, height, pitch, row)
+    if not height and (filter, beyond, normalized) != ("point", "clamp", False):
         raise ValueError("tex1Dfetch takes whole coordinates alone: filter, beyond and normalized are of matrices")
-    flags = READ_AS_INTEGER * (dtype[0] != "f" and not as_float) + NORMALIZED * normalized
-    height = shape[0] if len(shape) == 2 else 0
-    described = np.zeros(1, TEXTURE)
-    described[0] = (address, width, height, pitch, FORMATS[dtype], channels, FILTERS[filter], BEYOND[beyond], flags)
-    return described[0]  # type: ignore[no-any-return]
+    if beyond in ("wrap", "mirror") and not normalized:
+        raise ValueError(f"beyond={beyond!r} needs normalized=True: other coordinates are clamped")
+    _check_integers(dtype, filter, as_float=as_float)
+    flags = READ_AS_INTEGER * (dtype[0] != "f" and not as_float) + NORMALIZED * bool(normalized)
+    values = (address, width, height, pitch, FORMATS[dtype], channels, FILTERS[filter], BEYOND[beyond], flags)
+    return np.array([values], TEXTURE)[0]  # type: ignore[no-any-return]
 
 
-def _check_layout(address: int, shape: Shape, channels: int, pitch: int, row: int) -> None:
+def _check_shape(shape: Shape, channels: int) -> None:
+    """Raise ValueError where no texture has this shape."""
+    axes = len(shape) if isinstance(shape, tuple | list) else 0
+    if channels not in (1, 2, 4) or axes not in (1, 2):
+        raise ValueError(f"a texture has 1 or 2 axes, and 1, 2 or 4 channels, not {shape} and {channels}")
+    if any(not isinstance(size, int | np.integer) or size < 1 for size in shape):
+        raise ValueError(f"a texture of {shape}: its shape has whole numbers from 1 on")
+
+
+def _check_integers(dtype: str, filter: str, *, as_float: bool) -> None:
+    """Raise ValueError where integers are to be read as they cannot be."""
+    is_float = dtype[0] == "f"
+    if as_float and not is_float and numpy_type(dtype).itemsize > 2:
+        raise ValueError(f"as_float is of integers of 8 and 16 bits alone, not of {dtype}")
+    if filter == "linear" and not (is_float or as_float):
+        raise ValueError("integers are not filtered, but for those of 8 and 16 bits with as_float=True")
+
+
+def _check_layout(address: int, height: int, pitch: int, row: int) -> None:
     """Raise ValueError where no texture can be made of an array that lies so. ``pitch``, ``row``: bytes."""
-    if channels not in (1, 2, 4) or len(shape) not in (1, 2):
-        raise ValueError(f"a texture has 1 or 2 axes, and 1, 2 or 4 channels, not {len(shape)} and {channels}")
-    if address % ALIGNED:
-        raise ValueError(f"address {address:#x}: a texture needs multiples of {ALIGNED}, so declare aligned={ALIGNED}")
-    if len(shape) == 2 and (pitch % PITCH or pitch < row):
+    if not isinstance(address, int | np.integer) or address < 0 or address % ALIGNED:
+        raise ValueError(f"address {address}: a texture needs multiples of {ALIGNED}, so declare aligned={ALIGNED}")
+    if not height and pitch != row:
+        raise ValueError("row_bytes is of matrices: the texels of tex1Dfetch lie one behind the other")
+    if height and (pitch % PITCH or pitch < row):
         raise ValueError(f"rows of {pitch} bytes: a texture needs multiples of {PITCH} that hold a row, so pad them")
 
 
 def is_texture(value: np.generic) -> bool:
     """Tell whether an argument is a texture that is still to be made; other revisions' arguments may be, too."""
-    return value.dtype.names == TEXTURE.names
+    return value.dtype == TEXTURE
 
 
 def taken(value: np.generic) -> np.generic:

@@ -148,7 +148,7 @@ def run(
     if markdown:
         write_whole(markdown, markdown_of(difference))
     sentences = [*(str(each) for each in problems(project.families) if matches(each.id)), *difference.failures]
-    if runs and not any(change.times for change in difference.builds):
+    if runs and difference.builds and not any(change.times for change in difference.builds):
         sentences.append(f"--times: none of the runs measured {_heading(difference)}: {RECORD_TIMES}")
     for sentence in sentences:
         print(f"error: {sentence}", file=sys.stderr)

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from warpwatch.arguments import shapes
 from warpwatch.catalogue.arrays import Shape
-from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.names import BadCase, pick, size_name
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.selection import builds, timed_cases
+from warpwatch.catalogue.selection import builds, launch_cost, timed_cases
 from warpwatch.catalogue.validation import problems
 from warpwatch.cli.options import (
     INTERRUPTED,
@@ -145,7 +144,7 @@ def _small(project: Project, family: Family, device: str) -> tuple[Shape, ...]:
     kernels = [build for build in builds([family]) if not build.variant.on_host]
 
     def cost(shape: Shape) -> float:
-        return max((Case(build, shape).launch_cost for build in kernels), default=0.0)
+        return launch_cost(kernels, shape) if kernels else 0.0
 
     timed = {case.shape for case in timed_cases([family])} or {*family.tests}
     shape = min(timed, key=lambda shape: (sum(size & (size - 1) != 0 for size in shape if size >= HALVED), cost(shape)))

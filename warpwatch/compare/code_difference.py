@@ -194,7 +194,7 @@ Timed = Mapping[tuple[str, str, str], CaseTimes]  # by case and the hashes of th
 
 
 def times_in(runs: Iterable[RunRecord]) -> Timed:
-    """Return the times of the pairs that runs measured; those of the last run where several have the same."""
+    """Return the times of the pairs that runs measured, all of which are known; of several the last run's."""
     return {
         (name, timed.facts.other_image_hash, timed.facts.image_hash or ""): CaseTimes(
             verdict=decision.verdict,
@@ -206,7 +206,8 @@ def times_in(runs: Iterable[RunRecord]) -> Timed:
         )
         for run in runs
         for name, timed in run.cases.items()
-        if timed.facts.other_image_hash and (decision := run.decisions.get(name)) and isfinite(decision.ratio)
+        if timed.facts.other_image_hash and (decision := run.decisions.get(name))
+        if all(map(isfinite, (decision.before, decision.after, decision.ratio, decision.low, decision.high)))
     }
 
 

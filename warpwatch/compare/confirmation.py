@@ -193,6 +193,8 @@ class Confirmation:
         if old := self._old_toolchain(say):
             then = build_then(self.run, cases, self.project, old.target(target))
             self.built = {n: replace(each, toolchain=old) for n, each in then.items() if isinstance(each, Then)}
+            why = next((each for each in then.values() if isinstance(each, str) and each != CALL), "")
+            self.lacks = self._not_built_by_it(why) if why and not self.built else ""
         left = {name: case for name, case in cases.items() if name not in self.built}
         self.built |= build_then(self.run, left, self.project, target) if left else {}
         self.reasons = {name: built for name, built in self.built.items() if isinstance(built, str)}
@@ -207,8 +209,12 @@ class Confirmation:
         try:
             return of_release(then, say)
         except BadToolchain as error:
-            self.lacks = f"the baseline's commit was built by CUDA {now}, not {then}: {error}"
+            self.lacks = self._not_built_by_it(str(error))
             return None
+
+    def _not_built_by_it(self, why: str) -> str:
+        now = toolkit_of(self.device.timing_target)
+        return f"the baseline's commit was built by CUDA {now}, not {self.run.gpu.toolkit}: {why}"
 
     def decide(
         self, measured: Mapping[str, Measured], budget: Budget, again: Again, doubt: str, parts: int

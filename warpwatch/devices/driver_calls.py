@@ -124,12 +124,13 @@ def made_texture(described: Any) -> np.generic:
     is_matrix, handle = height > 0, ctypes.c_uint64()
     extent = (width, height, row_bytes) if is_matrix else (row_bytes, 0, 0)
     # CUDA_RESOURCE_DESC of pitched or linear memory, CUDA_TEXTURE_DESC
-    resource = struct.pack("I4xQIIQQQ", PITCHED if is_matrix else LINEAR, address, form, channels, *extent)
-    sampling = struct.pack("5I", *(int(described["beyond"]),) * 3, int(described["filter"]), int(described["flags"]))
+    resource = struct.pack("I4xQiiQQQ", PITCHED if is_matrix else LINEAR, address, form, channels, *extent)
+    sampling = struct.pack("5i", *(int(described["beyond"]),) * 3, int(described["filter"]), int(described["flags"]))
     status = _driver().cuTexObjectCreate(
         ctypes.byref(handle), resource.ljust(RESOURCE_BYTES, b"\0"), sampling.ljust(SAMPLING_BYTES, b"\0"), None
     )
-    _check(status, f"no texture can be made of {described}")
+    size = f"{height:,} rows of {row_bytes:,}" if is_matrix else f"{row_bytes:,}"
+    _check(status, f"no texture can be made of {size} bytes at {address:#x}, all of which its array must hold")
     return np.uint64(handle.value)
 
 

@@ -82,13 +82,6 @@ def packed_for(function: Function, arguments: Sequence[np.generic]) -> tuple[byt
 T = TypeVar("T")
 
 
-def owning(start: T, textures: Sequence[int]) -> T:
-    """Return a function that launches, and have textures destroyed with it."""
-    if textures:
-        weakref.finalize(start, driver_calls.free_textures, textures).atexit = False
-    return start
-
-
 class QueuedCall:
     """Launches a prepared call.
 
@@ -194,6 +187,16 @@ class Device:
             with self._errors("freeing memory"):
                 self._memory.pop(address).free()
 
+    def owning(self, start: T, textures: Sequence[int]) -> T:
+        """Return a function that launches, and have textures destroyed with it."""
+        if textures:
+            weakref.finalize(start, self._destroy, textures).atexit = False
+        return start
+
+    def _destroy(self, textures: Sequence[int]) -> None:
+        if not self._lost:  # as in ``free``
+            driver_calls.free_textures(textures)
+
     def abandon(self) -> None:
         """Stop waiting for kernels, because this process ends."""
         self._lost = True
@@ -264,7 +267,7 @@ class Device:
         queue = self._queue(launch.stream)
         if launch.has_attributes or function.handle[0] in self._loaded_again:
             again = self._again(function).launcher(function.name, launch, int(queue.handle), packed)
-            return owning(again, textures)
+            return self.owning(again, textures)
         values = (packed,) if packed else ()
         what = (
             f"launching {demangled([function.name])[0]}, grid {launch.grid}, block {launch.block}, {shared:,} bytes of "
@@ -279,7 +282,7 @@ class Device:
             with self._errors(what):
                 kernel.prepared_async_call(launch.grid, launch.block, queue, *values, shared_size=shared)
 
-        return owning(start, textures)
+        return self.owning(start, textures)
 
     def timed_launcher(
         self, function: Function, launch: Launch, arguments: Sequence[np.generic]
@@ -292,7 +295,7 @@ class Device:
                 address, size = module.get_global(name)
                 self.copy(again.variable(name), int(address), size)
         (packed, textures), queue = packed_for(function, arguments), int(self._queue(launch.stream).handle)
-        return owning(again.timed_launcher(function.name, launch, queue, packed), textures)
+        return self.owning(again.timed_launcher(function.name, launch, queue, packed), textures)
 
     def _again(self, function: Function) -> driver_calls.Module:
         """Return a kernel's module as it is loaded once more. Raises DeviceError."""

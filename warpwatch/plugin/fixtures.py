@@ -24,7 +24,7 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.draws import has_few_cases
 from warpwatch.catalogue.names import BadCase, print_short, size_name
 from warpwatch.catalogue.project import Project
-from warpwatch.catalogue.selection import timed_cases
+from warpwatch.catalogue.selection import launch_cost, timed_cases
 from warpwatch.catalogue.validation import Problem
 from warpwatch.catalogue.variants import Variant
 from warpwatch.compare.comparison import Comparison
@@ -366,9 +366,7 @@ def too_large(family: Family, device: str, most: float, sizes: tuple[Shape, ...]
     timed = [case for case in timed_cases((family,), sizes) if not case.variant.on_host and not case.variant.call]
     timed_builds = {case.build for case in timed}
 
-    def cost(shape: Shape) -> float:
-        return max(Case(build, shape).launch_cost for build in timed_builds)
-
+    cost = functools.partial(launch_cost, timed_builds)
     large = [*dict.fromkeys(case.shape for case in timed if case.launch_cost > most)]
     shape, named = min(large, key=math.prod), ", ".join(map(size_name, large[:LARGE_SHOWN]))
     more = f" and {len(large) - LARGE_SHOWN} more" if len(large) > LARGE_SHOWN else ""
@@ -377,7 +375,7 @@ def too_large(family: Family, device: str, most: float, sizes: tuple[Shape, ...]
         longest = shape.index(max(shape))
         shape = (*shape[:longest], shape[longest] // 2, *shape[longest + 1 :])
         halves.append(shape)
-    valid = [each for each in halves if cost(each) <= most and not family.problem_of(each)]
+    valid = [each for each in halves if cost(each) <= most]
     quick = [f"{size_name(each)} is quick there" for each in valid if cost(each) <= QUICK * most]
     verb, pronoun = ("are", "them") if len(large) > 1 else ("is", "it")
     cures = (quick or [f"{size_name(each)} would do" for each in valid[:1]])[:1]

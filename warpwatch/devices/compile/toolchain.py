@@ -28,6 +28,7 @@ VERSION = re.compile(r"(\d+\.\d+)(\.\d+)?")
 ARCH = re.compile(r"--?(?:arch|gpu-architecture)(?:=(.*))?")
 FORM = "write it as nvcc calls it: nvcc=13.2, nvcc=/usr/local/cuda-12.9, or nvcc for the one that is here, then flags"
 USUAL = Path("/usr/local")  # where toolkits are installed, in folders such as cuda-12.9
+FIRST_WHOLE = 13  # major version of the oldest toolkit of which PyPI has all that nvcc needs
 OLDEST = "PyPI has whole ones from 13.0 on; of an older toolkit give the folder, as nvcc=/usr/local/cuda-12.9"
 
 
@@ -99,7 +100,13 @@ def read_toolchain(text: str, say: Callable[[str], object]) -> Toolchain:
 def of_release(release: str, say: Callable[[str], object]) -> Toolchain:
     """Return the toolchain of a toolkit, such as 12.9: that of its usual folder, else of PyPI. Raises BadToolchain."""
     folder = USUAL / f"cuda-{release}"
-    return read_toolchain(f"nvcc={folder if (folder / 'bin' / 'nvcc').is_file() else release}", say)
+    is_there = (folder / "bin" / "nvcc").is_file()
+    if not is_there and int(release.partition(".")[0]) < FIRST_WHOLE:  # PyPI would be asked in vain by each run
+        raise BadToolchain(f"there is no nvcc in {folder}: {OLDEST}")
+    found = read_toolchain(f"nvcc={folder if is_there else release}", say)
+    if (version := nvcc(found.program).version) != release:
+        raise BadToolchain(f"{found.program} is of CUDA {version}")
+    return found
 
 
 def _split(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
