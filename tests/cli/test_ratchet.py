@@ -16,11 +16,12 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli import ratchet
 from warpwatch.cli.options import BadArgument
+from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.ratchet import RATCHETED, limits_of
 from warpwatch.runs.contracts import Limits, path_of, read
-from warpwatch.runs.record import BadRun, read_run
+from warpwatch.runs.record import BadRun, by_gpu, read_run, read_runs
 from warpwatch.timing.timer import kernel_seconds
-from warpwatch.verdict.contracts import Rate, Standing, judge
+from warpwatch.verdict.contracts import BETWEEN_GPUS, Rate, Standing, judge
 
 CUBLAS, NAIVE = (f"matmul-{name}-128x128x128-float32" for name in ("cublas-vendor", "naive-16x16"))
 TIMES = (1.0, 1.002, 0.998)
@@ -196,3 +197,22 @@ def test_recorded_runs_of_one_gpu_break_no_limit_of_three_of_them_and_slower_one
         1.0: {Standing.KEPT: 816, Standing.UNSURE: 8},
         1.1: {Standing.BROKEN: 813, Standing.UNSURE: 10, Standing.KEPT: 1},
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "gpus"), [("nvidia-h200", 11), ("nvidia-h100-80gb-hbm3", 11)])
+def test_unchanged_kernels_on_gpus_that_the_baseline_lacks_break_no_limit(model: str, gpus: int) -> None:
+    runs = read_runs(PROJECT.baselines / model)
+    cases = [case for case in timed_cases(PROJECT.families) if not case.variant.on_host]
+    limits = {case.id: limits_of(case, runs, ["seconds"]).get("seconds") for case in cases}
+    beyond, uuids = [], set()
+    for path in (ROOT / "bench" / "recordings" / "scoring").glob(f"{model}-*/*"):
+        for run in by_gpu(read_run(path)):
+            uuids.add(run.gpu_uuid)
+            beyond += [
+                kernel_seconds(median(timed.samples), timed.facts.overhead) / limit
+                for name, timed in run.cases.items()
+                if (limit := limits.get(name)) and not disturbance(timed.facts)
+            ]
+    assert len(uuids - {run.gpu_uuid for run in runs}) >= gpus
+    assert max(beyond) < 1 + BETWEEN_GPUS

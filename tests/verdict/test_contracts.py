@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpwatch.verdict.contracts import CROSSES, NOT_SIGNIFICANT, Rate, Standing, exact, judge
+from warpwatch.verdict.contracts import CROSSES, NOT_SIGNIFICANT, OTHER_GPU, Rate, Standing, exact, judge
 from warpwatch.verdict.rule import MEASURED
 
 SECONDS = 50e-6
@@ -63,6 +63,23 @@ def test_a_doubt_keeps_a_slow_case_unsure_and_a_fast_one_kept() -> None:
     slow, fast = judge([rate(1.1, doubt="power cap"), rate(0.9, doubt="power cap")])
     assert (slow.standing, slow.reason) == (Standing.UNSURE, "power cap")
     assert fast.standing == Standing.KEPT
+
+
+@pytest.mark.parametrize(
+    ("factor", "processes", "standing", "reason"),
+    [
+        (0.97, 1, Standing.KEPT, ""),
+        (1.07, 5, Standing.UNSURE, OTHER_GPU),
+        (1.15, 1, Standing.UNSURE, "1 of 5 processes"),
+        (1.15, 5, Standing.BROKEN, ""),
+    ],
+)
+def test_a_limit_of_other_gpus_is_broken_by_more_than_gpus_of_a_model_differ(
+    factor: float, processes: int, standing: Standing, reason: str
+) -> None:
+    (clause,) = judge([rate(factor, processes, elsewhere=True)])
+    assert (clause.standing, clause.reason) == (standing, reason)
+    assert clause.is_open == reason.endswith("processes")
 
 
 def test_a_share_is_of_both_times_and_unsure_where_either_is_in_doubt() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -71,15 +71,15 @@ class RunRates:
     """Rates of a run that are judged together.
 
     ``measured``: cases of the run, the references among them. ``contracts``: of those that have limits, by id.
-    ``doubts``: why a time of each may not be the kernel's, by id; ``of_all``: why none may be. ``cases``: of the whole
-    run, by id.
+    ``elsewhere``: limits that were taken from other GPUs of this model, by id and name. ``of_all``: why no time may be
+    its kernel's. ``cases``: of the whole run, by id.
     """
 
     measured: Mapping[str, Measured]
     contracts: Mapping[str, Contract]
     device: DeviceInfo
     cases: Mapping[str, Case]
-    doubts: Mapping[tuple[str, str], str]
+    elsewhere: Collection[tuple[str, str]] = ()
     of_all: str = ""
 
     def judge(self) -> dict[str, list[Clause]]:
@@ -108,8 +108,9 @@ class RunRates:
             return "rates are checked on a GPU"
         if not (measured := self.measured.get(case)) or not (times := times_of(measured)):
             return "it was not measured: `pytest bench` without a comparison times each case"
-        doubt = disturbance(typed(measured.facts, Facts)) or self.doubts.get((case, name), "")
-        rate = Rate(case=case, name=name, limit=limit, times=times, doubt=doubt or self.of_all)
+        doubt = disturbance(typed(measured.facts, Facts)) or self.of_all
+        elsewhere = (case, name) in self.elsewhere
+        rate = Rate(case=case, name=name, limit=limit, times=times, doubt=doubt, elsewhere=elsewhere)
         if name == "roof":
             roof = roof_seconds(measured.case, self.device)
             return roof if isinstance(roof, str) else replace(rate, scale=roof)

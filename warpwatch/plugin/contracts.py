@@ -31,7 +31,6 @@ from warpwatch.verdict.contracts import Clause, Standing
 from warpwatch.verdict.rule import MIN_PROCESSES, Verdict
 
 BROKEN = "broken contract"  # a property of a report
-OTHER_GPU = "the limit was taken from other GPUs than this one, and two of a model differ"
 
 
 class Contracts:
@@ -179,7 +178,7 @@ class Contracts:
             contracts=limited,
             device=self._device,
             cases=cases,
-            doubts=self._doubts(limited, cases, uuid),
+            elsewhere=self._elsewhere(limited, cases, uuid),
             of_all=alarm,
         )
         judged = self._judge(rates, again)
@@ -199,14 +198,12 @@ class Contracts:
             return clause
         return with_history(clause, case, [run for run in self._runs if run.slug == self._device.slug])
 
-    def _doubts(
-        self, limited: Mapping[str, Contract], cases: Mapping[str, Case], uuid: str
-    ) -> dict[tuple[str, str], str]:
-        """Say which limits were taken from other GPUs of this model."""
+    def _elsewhere(self, limited: Mapping[str, Contract], cases: Mapping[str, Case], uuid: str) -> set[tuple[str, str]]:
+        """Return the case and name of limits that were taken from other GPUs of this model."""
         if all(uuid in limits.uuids for _, limits in self._files):
-            return {}
+            return set()
         return {
-            (name, rate): OTHER_GPU
+            (name, rate)
             for name, contract in limited.items()
             for rate in RATES
             if getattr(contract, rate) != getattr(cases[name].contract, rate)
