@@ -1,4 +1,6 @@
-"""Tests how many processes ``-n auto`` is: as many as GPUs where times are taken, and xdist's own number elsewhere."""
+"""Tests how many processes ``-n auto`` is: as many as GPUs where times are taken, some for each where tests are run.
+
+Without a GPU it is xdist's own number."""
 
 from __future__ import annotations
 
@@ -24,13 +26,16 @@ from warpwatch.plugin.xdist import processes
         ({"self-check": True}, True, 4, None, 0),
         ({}, True, 0, None, None),
         ({}, True, DeviceError("the NVIDIA driver does not work"), None, None),  # which the run says by itself
-        ({}, False, 4, None, None),
+        ({}, False, 4, None, 16),
+        ({}, False, 8, None, 24),
+        ({}, False, 0, None, None),
+        ({"device": "software"}, False, 4, None, None),
         ({"device": "software"}, True, 4, None, None),
         ({"device": "none"}, True, 4, None, None),
         ({}, True, 4, "3", None),
     ],
 )
-def test_auto_is_the_number_of_gpus_where_times_are_taken(
+def test_auto_is_the_number_of_gpus_where_times_are_taken_and_at_most_four_for_each_elsewhere(
     options: dict[str, Any],
     named: bool,
     gpus: int | DeviceError,
@@ -42,6 +47,7 @@ def test_auto_is_the_number_of_gpus_where_times_are_taken(
     monkeypatch.setattr(processes, "value_of", lambda config, name: given[name])
     monkeypatch.setattr(processes, "setting_of", lambda config: SimpleNamespace(root=None))
     monkeypatch.setattr(processes, "names_benchmark", lambda config, root: named)
+    monkeypatch.setattr(processes.os, "sched_getaffinity", lambda _: range(24))
     monkeypatch.setattr(gpus_module, "number_of_gpus", Mock(side_effect=[gpus]))
     monkeypatch.setattr(gpus_module, "model_of_all", lambda: "nvidia-h200" if given["models"] == "alike" else "")
     monkeypatch.delenv(processes.SET_BY_USER, raising=False)
