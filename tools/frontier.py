@@ -66,6 +66,7 @@ SIDE_BY_SIDE = (
         for floors in (2, 1)
     ),
     replace(PAIRS_AS_THEY_ARE, name="2 processes for every case", constants={"FEW_PROCESSES": 2}, first=2),
+    replace(PAIRS_AS_THEY_ARE, name="3 processes for every case", constants={"LONG_SECONDS": math.inf}),
     replace(PAIRS_AS_THEY_ARE, name="5 processes for every case", first=5),
     *(replace(PAIRS_AS_THEY_ARE, name=f"{most} processes at most", most=most) for most in (5, 12)),
 )

@@ -34,6 +34,7 @@ from warpwatch.verdict.rule import (
     Prior,
     Verdict,
     decide,
+    is_clearly_same,
     learn,
     paired,
     unpaired,
@@ -169,18 +170,26 @@ def judge_pairs(
     first: int = SCREENING_PROCESSES,
     most: int = MAX_PAIR_PROCESSES,
 ) -> Judged:
-    """Decide as --against does (compare/pairs.py): ``first`` processes for all cases, ``most`` for undecided ones."""
+    """Decide as --against does (compare/pairs.py): ``first`` processes for all cases, ``most`` for undecided ones.
+
+    Two processes first, for those that are clearly the same, only where ``first`` is as it is.
+    """
     prior: Prior | None = None
     decisions: dict[str, Decision] = {}
     effects: dict[str, Effect] = {}
+    begin = first - (first == SCREENING_PROCESSES)
     todo, worth = list(logs), 0.0
-    for process in range(first, most + 1):
-        worth += len(todo) / len(logs) * (first if process == first else 1)
+    for process in range(begin, most + 1):
+        worth += len(todo) / len(logs) * (begin if process == begin else 1)
         for name in todo:
             effects[name] = paired(medians[name], medians[name] * math.exp(logs[name][0]), list(logs[name][:process]))
-        prior = prior or learn(list(effects.values()))
-        decisions = decide(effects, prior, looks=most - first + 1)
-        todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
+        learned = prior or learn(list(effects.values()))
+        decisions = decide(effects, learned, looks=most - first + 1)
+        if process < first:
+            todo = [name for name, decision in decisions.items() if not is_clearly_same(decision)]
+        else:
+            prior = learned
+            todo = [name for name, decision in decisions.items() if decision.verdict == Verdict.UNSURE]
         if not todo:
             break
     return Judged.of(decisions, worth)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +23,9 @@ from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.timing import measurement, sampling
 from warpwatch.timing.measurement import Again, Measured
-from warpwatch.timing.nvml import Clock
+from warpwatch.timing.nvml import POWER_CAP, Clock
 from warpwatch.timing.pair_samples import PairSamples
-from warpwatch.timing.side_by_side import Plan
+from warpwatch.timing.side_by_side import Plan, measure_pair
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES, SCREENING_PROCESSES, Decision, Verdict
 
 CASE = next(iter(timed_cases(PROJECT.families)))
@@ -78,11 +79,12 @@ def compare(
         take = lambda process: taken.append((name, process))  # noqa: E731
         return SimpleNamespace(measured=measured, take=take, taken=[SimpleNamespace(has_clocks=name == stamped)])
 
-    def decide(self: PairComparison) -> dict[str, Decision]:
+    def decide(self: PairComparison, prior: object) -> dict[str, Decision]:
         decided = taken[-1][1] + 1 >= undecided_for
         return dict.fromkeys(self.pairs, Decision(verdict=Verdict.SAME if decided else Verdict.UNSURE))
 
     monkeypatch.setattr(PairComparison, "_decide", decide)
+    monkeypatch.setattr(PairComparison, "_effects", lambda self: {})
     monkeypatch.setattr(PairComparison, "_decide_beside", lambda self: None)
     monkeypatch.setattr(pairs, "_may_change", lambda decision: decision.verdict == Verdict.UNSURE)
     monkeypatch.setattr(measurement, "announce_next", lambda *given, reference: None)
@@ -121,6 +123,44 @@ def test_processes_that_have_loaded_their_modules_are_not_started_again(monkeypa
     assert [each for each in worker.asked if each[0] in ("open", "start")] == [
         ("open", MAX_PAIR_PROCESSES - MIN_PROCESSES)
     ]
+
+
+class Measuring(FakeWorker):
+    """Measures a pair by the name of its image: what it takes in each process, and what is seen beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.measured = Counter[str]()
+
+    def call(self, function: Callable[..., object], *given: Any) -> Any:
+        if function is not measure_pair:
+            return None
+        name = given[1].name
+        self.measured[name] += 1
+        seconds = 20e-6 if name == "short" else 1e-3
+        new = seconds * (1.002 if name == "nearly slower" else 1.0)
+        capped = (POWER_CAP,) if name == "capped" else ()
+        clock = Clock(1980, capped)
+        beside = {"mhz": ((1980.0,) * 4,) * 2} if capped else {}
+        return PairSamples(old=(seconds,) * 4, new=(new,) * 4, clocks=(clock, clock), beside=beside)
+
+
+def test_long_pairs_that_are_clearly_the_same_are_measured_in_two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Measuring()
+    kernel = cast("Kernel", SimpleNamespace(worker=worker))
+    monkeypatch.setattr(measurement, "announce_next", lambda *given, reference: None)
+    comparison = PairComparison()
+    for name in ("long", "short", "nearly slower", "capped", "observed"):
+        measured = Measured(kernel=kernel, case=CASE, kind="cold")
+        observers = ("energy",) if name == "observed" else ()
+        other = cast("OtherKernel", None)
+        pair = Pair(measured=measured, other=other, other_image=Path(), image=Path(name), observers=observers)
+        pair.take(0)
+        comparison.pairs[name] = pair
+    decisions = comparison.decide(Again(cold=True, progress=lambda done, of: None, broken={}))
+    assert {decision.verdict for decision in decisions.values()} == {Verdict.SAME}
+    others = dict.fromkeys(("short", "nearly slower", "capped", "observed"), SCREENING_PROCESSES)
+    assert worker.measured == {"long": 2, **others}
 
 
 def test_every_other_process_takes_pairs_in_the_reversed_order(monkeypatch: pytest.MonkeyPatch) -> None:

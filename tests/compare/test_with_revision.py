@@ -47,7 +47,7 @@ def project(bench: Bench) -> Project:
 def test_the_same_revision_is_identical_and_nothing_is_measured(old: Bench) -> None:
     done = old.bench("--against", "HEAD", interrupt=NAIVE)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"against HEAD \([0-9a-f]{12}\), both sides in the same processes, at least 3", done.stdout)
+    assert re.search(r"against HEAD \([0-9a-f]{12}\), both sides in the same processes", done.stdout)
     assert "17 identical" in done.stdout
     assert "controls" not in done.stdout
 

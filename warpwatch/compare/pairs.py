@@ -1,6 +1,7 @@
 """Measures pairs of kernels side by side, in as many fresh processes as their verdicts need.
 
-SCREENING_PROCESSES measure every pair; further ones, at most MAX_PAIR_PROCESSES, those whose verdicts they may change.
+SCREENING_PROCESSES measure every pair, two where it is long and clearly the same; further ones, at most
+MAX_PAIR_PROCESSES, those whose verdicts they may change.
 Spare processes are started, and open the GPU, before they are needed.
 """
 
@@ -41,6 +42,7 @@ from warpwatch.verdict.rule import (
     Verdict,
     combine,
     decide,
+    is_clearly_same,
     learn,
     paired,
 )
@@ -223,20 +225,27 @@ class PairComparison:
     doubt: str = ""
     parts: int = 1
     pairs: dict[str, Pair] = field(default_factory=dict)
-    prior: Prior | None = None
     energy: dict[str, Decision] = field(default_factory=dict)
     host: dict[str, Decision] = field(default_factory=dict)
 
     def decide(self, again: Again) -> dict[str, Decision]:
-        """Decide about all pairs together, after SCREENING_PROCESSES and for undecided ones after more."""
+        """Decide about all pairs together, after SCREENING_PROCESSES and for undecided ones after more.
+
+        Those that are clearly the same after two processes are measured in no third one.
+        """
+        prior: Prior | None = None
         decisions: dict[str, Decision] = {}
         todo = list(self.pairs)
         for process in range(1, MAX_PAIR_PROCESSES):
             if not todo:
                 break
             self._again(todo, process, again)
-            if process + 1 >= SCREENING_PROCESSES:
-                decisions = self._decide()
+            if process + 1 < SCREENING_PROCESSES:
+                decisions = self._decide(learn(self._effects().values()))
+                todo = [name for name in todo if not self._needs_no_more(name, decisions)]
+            else:
+                prior = prior or learn(self._effects().values())
+                decisions = self._decide(prior)
                 self._decide_beside()
                 unknown = [] if self.doubt else [*decisions.items(), *self.energy.items()]
                 unknown += self.host.items()
@@ -244,6 +253,12 @@ class PairComparison:
             if todo:
                 open_more_spares([pair.measured for pair in self.pairs.values()], process + 1)
         return decisions
+
+    def _needs_no_more(self, name: str, decisions: Mapping[str, Decision]) -> bool:
+        """Tell whether two processes are enough for a pair, whose times alone are asked for."""
+        if self.doubt or name not in decisions or not is_clearly_same(decisions[name]):
+            return False
+        return not self.pairs[name].observers and not any(map(_disturbance, self.pairs[name].taken))
 
     def _again(self, names: Sequence[str], process: int, again: Again) -> None:
         """Measure pairs in a fresh process: every other one takes them in the reversed order.
@@ -271,17 +286,18 @@ class PairComparison:
             for effects, prior in ((energies, ENERGY_PRIOR), (hosts, HOST_PRIOR))
         )
 
-    def _decide(self) -> dict[str, Decision]:
+    def _effects(self) -> dict[str, Effect]:
+        return {name: pair.effect(self.doubt) for name, pair in self.pairs.items() if pair.taken}
+
+    def _decide(self, prior: Prior) -> dict[str, Decision]:
         """Decide about all pairs from the samples taken so far."""
-        effects = {name: pair.effect(self.doubt) for name, pair in self.pairs.items() if pair.taken}
-        if self.prior is None:
-            self.prior = learn(list(effects.values()))
-        decisions = decide(effects, self.prior, looks=LOOKS, parts=self.parts)
+        effects = self._effects()
+        decisions = decide(effects, prior, looks=LOOKS, parts=self.parts)
         in_cycles = {name: both for name in effects if (both := self.pairs[name].in_cycles(self.doubt))}
         if not in_cycles:
             return decisions
         cycles = effects | {name: effect for name, (effect, _) in in_cycles.items()}
-        by_cycles = decide(cycles, self.prior, looks=LOOKS, parts=self.parts)
+        by_cycles = decide(cycles, prior, looks=LOOKS, parts=self.parts)
         return combine(decisions, by_cycles, {name: why for name, (_, why) in in_cycles.items()})
 
 

@@ -34,7 +34,7 @@ from warpwatch.runs.launched import Launched
 from warpwatch.timing.measurement import Again, Budget, Measured
 from warpwatch.timing.observers import BY_OPTION
 from warpwatch.timing.side_by_side import OtherSideFailed
-from warpwatch.verdict.rule import SCREENING_PROCESSES, Decision, Verdict
+from warpwatch.verdict.rule import Decision, Verdict
 
 # Cases of the same machine code on both sides that are measured all the same: one for each four that differ, at most
 # a dozen, and none where nothing differs.
@@ -188,7 +188,7 @@ class RevisionComparison(Comparison):
     def _describe(self) -> list[str]:
         """Return lines on what is compared with what, and the verdicts of the controls."""
         names = f"{self.revision} ({self.commit[:12]})"
-        lines = [f"against {names}, both sides in the same processes, at least {SCREENING_PROCESSES}"]
+        lines = [f"against {names}, both sides in the same processes"]
         if self.toolchain:
             so = "" if self.same_files else f"; files differ from {self.revision} too, and may be the cause as well"
             old = self.old_toolchain or INSTALLED.title
