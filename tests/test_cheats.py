@@ -37,6 +37,7 @@ QUICK = frozenset(
         "window-until_there",
         "window-by_value",
         "window-by_values",
+        "window-until_believed",
         "window-in_shared",
         "window-timed_shape",
         "mean-not_a_number",

@@ -22,8 +22,9 @@ from tools.cross_check import loaded_cases, read_by_ncu
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_text
 from warpwatch.devices.gpu import Device
+from warpwatch.devices.machine import nothing
 from warpwatch.devices.opening import Settings, open_device
-from warpwatch.timing.timer import GpuTimer, kernel_seconds, measure_overhead, nothing
+from warpwatch.timing.timer import GpuTimer, kernel_seconds, measure_overhead
 
 SAMPLES, WARM_UP_SECONDS = 31, 0.05
 BYTES, PAGE = 24 * 2**30, 2**16  # what is read from, and the smallest page that it may have

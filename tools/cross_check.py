@@ -25,10 +25,11 @@ from kernels import FAMILIES
 from tools.by_hand import ROOT, leave, load_case
 from warpwatch.catalogue.cases import Case, find_case
 from warpwatch.devices.gpu import Device
+from warpwatch.devices.machine import nothing
 from warpwatch.devices.opening import Settings, open_device
 from warpwatch.devices.runner import Loaded
 from warpwatch.explain.profile import find_ncu
-from warpwatch.timing.timer import ClockStamps, GpuTimer, kernel_seconds, measure_overhead, nothing
+from warpwatch.timing.timer import ClockStamps, GpuTimer, kernel_seconds, measure_overhead
 
 # With twelve processes the standard error of a difference of two medians is 0.05 µs for most kernels below 60 µs, and
 # 0.15 at most (an H100): with seven, kernels that are apart by nearly MOST_US fell on either side of it.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpwatch.catalogue.launches import Owner, Step, Work, blocks
     from warpwatch.catalogue.tensor_maps import tensor_map
     from warpwatch.catalogue.texts import from_python, text
-    from warpwatch.catalogue.textures import texture
+    from warpwatch.catalogue.textures import surface, texture
     from warpwatch.catalogue.threads import for_each
     from warpwatch.catalogue.tolerance import dot_error, error_of, exact, product, relative, ulp
     from warpwatch.catalogue.variants import Block, Variant, by_elements, call, kernel, serial
@@ -32,7 +32,7 @@ _HOMES = {
     "launches": ("Owner", "Step", "Work", "blocks"),
     "tensor_maps": ("tensor_map",),
     "texts": ("from_python", "text"),
-    "textures": ("texture",),
+    "textures": ("surface", "texture"),
     "threads": ("for_each",),
     "importers.t1": ("from_t1",),
     "tolerance": ("dot_error", "error_of", "exact", "product", "relative", "ulp"),
@@ -75,6 +75,7 @@ __all__ = [
     "product",
     "relative",
     "serial",
+    "surface",
     "tensor_map",
     "text",
     "texture",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from warpwatch.catalogue.arrays import Array, DeclaredArray
 from warpwatch.catalogue.tolerance import Relative
 
 BLOCK, WIDTH = 128, 256
+OWN_BYTES = 2**23
 TESTS = ((100,), (2000,))
 
 
@@ -48,7 +50,7 @@ def kernel(name: str, arguments: str = "y x n:int64") -> ww.Variant:
         entry=name,
         configurations=((BLOCK,),),
         grid=lambda n: ww.blocks(n, BLOCK)[0],
-        arguments=with_result if name == "in_arguments" else "y x kept n:int64" if name == "in_scratch" else arguments,
+        arguments=OWN_ARGUMENTS.get(name, arguments),
         scratch=kept if name == "in_scratch" else None,
     )
 
@@ -69,6 +71,26 @@ def with_result(at: Mapping[str, int], n: int) -> tuple[np.generic, ...]:
         calls.driver("cuMemcpyDtoH_v2", calls.HANDLE(x.ctypes.data), calls.ADDRESS(at["x"]), calls.SIZE(x.nbytes))
         kept = calls.upload(window(x))
     return np.uint64(at["y"]), np.uint64(kept), np.int64(n)
+
+
+@functools.cache
+def own_memory() -> int:
+    """Allocate memory that no array lies in, and fill it with zeros."""
+    address = calls.allocate(OWN_BYTES)
+    calls.fill(address, OWN_BYTES, stream=0)
+    calls.driver("cuCtxSynchronize")
+    return address
+
+
+def with_memory(at: Mapping[str, int], n: int) -> tuple[np.generic, ...]:
+    """Pass memory that is nobody's, which stays as each launch leaves it."""
+    memory = 0
+    with contextlib.suppress(RuntimeError, OSError):
+        memory = own_memory()
+    return np.uint64(at["y"]), np.uint64(at["x"]), np.uint64(memory), np.int64(n)
+
+
+OWN_ARGUMENTS = {"in_arguments": with_result, "until_believed": with_memory, "in_scratch": "y x kept n:int64"}
 
 
 def shapes(family: str) -> tuple[tuple[int], ...]:

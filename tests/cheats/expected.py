@@ -83,6 +83,7 @@ KERNELS = (
     Cheat("until_there", (UNSET, ALREADY_THERE)),
     Cheat("by_value", KEPT),
     Cheat("by_values", KEPT),
+    Cheat("until_believed", (UNSEEN, LATE)),
     Cheat("by_address", KEPT),
     Cheat("last_result", STALE),
     Cheat("behind_the_end", (OUT_OF_BOUNDS, *KEPT)),

@@ -1,9 +1,9 @@
-"""Tests textures that a declaration passes: on the software device, and what no texture can be made of."""
+"""Tests textures and surfaces that a declaration passes, on each device, and what none can be made of."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from warpwatch.catalogue.validation import problems
 from warpwatch.devices import driver_calls, gpu, worker
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import Image, NoCompiler, Target, nvcc
+from warpwatch.devices.gpu import Device
+from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.kernel import Kernel
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import compare
@@ -30,14 +32,28 @@ from warpwatch.devices.opening import Settings
 from warpwatch.devices.references import expected
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.revision.declared import own_identity
+from warpwatch.timing import sampling
+from warpwatch.timing.inputs import COPIES
 
 GATHERS = find_case(FAMILIES, "gather-fetch-128-100-float32")
+ADDS = find_case(FAMILIES, "in_place-doubled-128-1000-float32")
+VOLUMES = find_case(FAMILIES, "volume-corners-8x4x4-8x9x10-float32")
+SURFACES = find_case(FAMILIES, "surfaces-neighbours-16x8-5x33-float32")
 SHRINKS = find_case(FAMILIES, "shrink-filtered-16x8-33x64-float32")
 
 
 @pytest.fixture(scope="module")
 def software() -> Iterator[Worker]:
     worker = Worker(load_project(ROOT, "tests.textured"), Settings(kind="software"))
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture(scope="module")
+def on_gpu(device: DeviceInfo) -> Iterator[Worker]:
+    if not device.has_gpu_clock:
+        pytest.skip("needs a GPU, whose CUDA arrays are its own: run it where there is one, with --device=gpu")
+    worker = Worker(load_project(ROOT, "tests.textured"), Settings(kind="gpu", ordinal=device.ordinal))
     yield worker
     worker.stop()
 
@@ -53,32 +69,37 @@ def planted(software: Worker, folder: Path, old: str, new: str) -> Image:
 def made(described: Any) -> int:
     """Make a texture, in the child."""
     worker.gpu()
-    return int(driver_calls.made_texture(described))
+    return driver_calls.made_texture(described).handle
 
 
 def wrong(case: Case, kernel: Kernel) -> str:
     inputs = random_inputs(case, 1)
     outcome = kernel.run(case.shape, inputs)
     assert outcome.damage == ()
-    (found,) = (
+    found = [
         compare(outcome.results[name], right.reference, right.bound) for name, right in expected(case, inputs).items()
-    )
-    return str(found or "")
+    ]
+    return "\n".join(str(each) for each in found if each)
 
 
+@pytest.mark.parametrize("worker", ["software", "on_gpu"])
 @pytest.mark.parametrize("case", tested_cases(FAMILIES), ids=lambda case: case.id)
-def test_kernels_read_declared_arrays_through_textures(software: Worker, case: Case) -> None:
+def test_kernels_use_declared_arrays_through_textures_and_surfaces(
+    request: pytest.FixtureRequest, case: Case, worker: str
+) -> None:
     assert problems(FAMILIES) == ()
-    image = compile_build(case.build, software.call(describe_device).target)
-    assert wrong(case, Kernel(software, case.build, image)) == ""
+    runs: Worker = request.getfixturevalue(worker)
+    image = compile_build(case.build, runs.call(describe_device).target)
+    assert wrong(case, Kernel(runs, case.build, image)) == ""
 
 
-def test_nvcc_compiles_them_too() -> None:
+@pytest.mark.parametrize("case", [SHRINKS, SURFACES], ids=lambda case: case.id)
+def test_nvcc_compiles_them_too(case: Case) -> None:
     try:
         nvcc()
     except NoCompiler as error:
         pytest.skip(str(error))
-    assert compile_build(SHRINKS.build, Target("sm_90")).path.stat().st_size > 0
+    assert compile_build(case.build, Target("sm_90")).path.stat().st_size > 0
 
 
 @pytest.mark.parametrize(
@@ -86,41 +107,96 @@ def test_nvcc_compiles_them_too() -> None:
     [
         (GATHERS, "pair.x + pair.y", "pair.x + pair.x"),
         (SHRINKS, "2 * column + 1, 2 * row + 1", "2 * column + 0.5f, 2 * row + 1"),
+        (SURFACES, "row + 1, cudaBoundaryModeClamp", "row + 1, cudaBoundaryModeZero"),
+        (SURFACES, "column < n && row < m", "column < n && row < m && column != 3"),
+        (ADDS, "2 * pair.y), x", "pair.y), x"),
+        (VOLUMES, "volume, x, y, z", "volume, x, y, z + 0.5f"),
     ],
-    ids=["another channel", "no mean"],
+    ids=["another channel", "no mean", "zeros outside", "not written", "in place", "another slice"],
 )
 def test_a_kernel_that_reads_others_is_wrong(software: Worker, tmp_path: Path, case: Case, old: str, new: str) -> None:
     image = planted(software, tmp_path, old, new)
     assert wrong(case, Kernel(software, case.build, image))
 
 
-def test_a_texture_is_an_argument_of_eight_bytes(software: Worker, tmp_path: Path) -> None:
-    image = planted(software, tmp_path, "cudaTextureObject_t x, ", "int x, ")
-    with pytest.raises(DeviceError, match="argument 1 is a texture, but the kernel takes int x "):
-        wrong(GATHERS, Kernel(software, GATHERS.build, image))
+@pytest.mark.parametrize(
+    ("case", "old", "said"),
+    [(GATHERS, "cudaTextureObject_t x, const", "a texture"), (ADDS, "cudaSurfaceObject_t x,", "a surface")],
+    ids=["texture", "surface"],
+)
+def test_a_texture_is_an_argument_of_eight_bytes(
+    software: Worker, tmp_path: Path, case: Case, old: str, said: str
+) -> None:
+    image = planted(software, tmp_path, old, f"int x,{old.partition(',')[2]}")
+    with pytest.raises(DeviceError, match=f"argument 1 is {said}, but the kernel.* takes int x "):
+        wrong(case, Kernel(software, case.build, image))
 
 
-def test_another_revision_has_textures_made_of_its_own_arrays() -> None:
-    at = {array.name: (i + 7) << 40 for i, array in enumerate(GATHERS.arrays)}
-    steps = own_identity(GATHERS).steps
+def test_an_access_outside_a_surface_is_a_finding(software: Worker, tmp_path: Path) -> None:
+    image = planted(software, tmp_path, "row + 1, cudaBoundaryModeClamp", "row + 1")
+    outside = r"out of bounds in neighbours\n.*textures.cu:24: thread .* reads 4 bytes of a surface at x = 0 .*, y = 5"
+    with pytest.raises(DeviceError, match=outside):
+        wrong(SURFACES, Kernel(software, SURFACES.build, image))
+
+
+def timed(case: Case, image: Path) -> tuple[int, list[str]]:
+    """Time a case, in the child; return how many CUDA arrays were freed, and what a sample did in order."""
+    order = list[str]()
+
+    def noting(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any, **named: Any) -> Any:
+            order.append(name)
+            return usual(*given, **named)
+
+        return noted
+
+    with pytest.MonkeyPatch.context() as patch:
+        arrays = driver_calls.CudaArray
+        for owner, name in (
+            (arrays, "fill"), (arrays, "give_back"), (Device, "time"), (driver_calls, "free_array")
+        ):  # fmt: skip
+            patch.setattr(owner, name, noting(name, getattr(owner, name)))
+        sampling.prepare(case, image, cold=True)
+        order.clear()
+        sampling.sample("cold")
+        taken = [*order]
+        sampling.finish("cold")
+        sampling.observe(["host"])
+        sampling.release()
+        gc.collect()
+    return order.count("free_array"), taken
+
+
+def test_copies_are_no_part_of_a_time(software: Worker) -> None:
+    case = find_case(FAMILIES, "surfaces-neighbours-16x8-64x128-float32")
+    image = compile_build(case.build, software.call(describe_device).target)
+    freed, order = software.call(timed, case, image.path)
+    assert order == ["fill", "fill", "time", "give_back", "give_back"]
+    assert freed == 2 * COPIES
+
+
+@pytest.mark.parametrize("case", [GATHERS, SURFACES], ids=["texture", "surface"])
+def test_another_revision_has_textures_made_of_its_own_arrays(case: Case) -> None:
+    at = {array.name: (i + 7) << 40 for i, array in enumerate(case.arrays)}
+    steps = own_identity(case).steps
     assert steps
-    filled, own = steps[0].arguments[0].fill(at), GATHERS.arguments(GATHERS.steps[0], at)[0]
+    filled, own = steps[0].arguments[0].fill(at), case.arguments(case.steps[0], at)[0]
     assert (filled.item(), is_texture(filled)) == (own.item(), is_texture(own))
-    assert filled.item()[0] == at["x"]
+    assert filled.item()[0] == at[case.arrays[0].name]
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["", "lost"])  # destroying waits for what may never end
 def test_a_texture_ends_with_what_launches(monkeypatch: pytest.MonkeyPatch, is_lost: bool) -> None:
-    freed = list[int]()
+    freed = list[driver_calls.TextureObject]()
     monkeypatch.setattr(driver_calls, "free_textures", freed.extend)
     device = gpu.Device.__new__(gpu.Device)
     monkeypatch.setattr(device, "_lost", is_lost, raising=False)  # as after a kernel that does not end
-    start: Any = device.owning(lambda: None, [7])
+    start: Any = device.owning(lambda: None, [driver_calls.TextureObject(7)])
     gc.collect()
     assert freed == []
     del start
     gc.collect()
-    assert freed == [7] * (not is_lost)
+    assert freed == [driver_calls.TextureObject(7)] * (not is_lost)
 
 
 @pytest.mark.parametrize("part", ["format", "channels", "filter", "flags"])
@@ -152,6 +228,10 @@ def test_numbers_that_the_driver_does_not_have_are_its_error(software: Worker, p
         ({"beyond": "wrap"}, "beyond='wrap' needs normalized=True"),
         ({"dtype": "int32", "as_float": True}, "as_float is of integers of 8 and 16 bits alone, not of int32"),
         ({"dtype": "uint16", "filter": "linear"}, "integers are not filtered, but for those of 8 and 16 bits"),
+        ({"shape": (2, 4, 16)}, r"a texture has 1 or 2 axes, .*; those of 3 need cuda_array=True"),
+        ({"shape": (1, 2, 4, 16), "cuda_array": True}, "a texture has 1 to 3 axes, and 1, 2 or 4 channels"),
+        ({"row_bytes": 60, "cuda_array": True}, "rows of 60 bytes: a texture needs 64 at least"),
+        ({"address": -4, "cuda_array": True}, "address -4: a texture needs"),
     ],
 )
 def test_what_no_texture_can_be_made_of_is_a_sentence(given: dict[str, Any], said: str) -> None:

@@ -173,11 +173,12 @@ def test_a_kernel_that_stops_keeping_results_when_it_is_probed_is_found(
     monkeypatch.setattr(probes, "gpu", lambda: SimpleNamespace(info=info(has_gpu_clock=has_gpu_clock)))
     copy: Any = SimpleNamespace(case=COPY, start=None, restore=None)
     timer: Any = SimpleNamespace(sample=lambda *_: next(launches["again"]))
+    shared: Any = SimpleNamespace(unseen=None)
     if not said:
-        check_work([copy], cast("Any", None), timer, usual, copy)
+        check_work([copy], shared, timer, usual, copy)
         return
     with pytest.raises(WrongResult, match=f"{COPY.id} {said}"):
-        check_work([copy], cast("Any", None), timer, usual, copy)
+        check_work([copy], shared, timer, usual, copy)
 
 
 @pytest.mark.parametrize(("digests", "known"), [([(7,), (7,)], True), ([(8,), (7,)], False)])

@@ -36,7 +36,7 @@ from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.host import Host
 from warpwatch.devices.info import SOFTWARE_LAUNCHES, DeviceInfo, call_problem
-from warpwatch.devices.machine import DeviceError, Machine
+from warpwatch.devices.machine import DeviceError, Machine, in_parts
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.opening import Settings, open_device
 from warpwatch.devices.references import LINE
@@ -242,10 +242,12 @@ def _time(loaded: Loaded, info: DeviceInfo | None) -> CaseRecord:
 def _measure(loaded: Loaded) -> list[float]:
     """Return the seconds of a few launches: the GPU's own time with L2 warm, or on the host the wall clock's."""
     machine, times = loaded.machine, []
+    before, launch, _ = in_parts(loaded.start)
     for _ in range(TIMED_LAUNCHES):
         loaded.restore()
         if isinstance(machine, Device):
-            times.append(machine.time(loaded.start) or float("nan"))
+            before()
+            times.append(machine.time(launch) or float("nan"))
         else:
             begin = time.perf_counter()
             loaded.start()

@@ -24,7 +24,7 @@ from warpwatch.catalogue.arrays import CaseArray, Role
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.elements import C_TYPES, is_float, numpy_type
 from warpwatch.catalogue.launches import Launch
-from warpwatch.catalogue.textures import is_texture, taken
+from warpwatch.catalogue.textures import is_surface, is_texture, taken
 from warpwatch.devices.compile.compiler import files_of, read_image
 from warpwatch.devices.compile.entries import Kernels
 from warpwatch.devices.compile.symbols import (
@@ -54,6 +54,7 @@ from warpwatch.devices.machine import (
     Parameter,
     laid_out,
     parameters_for,
+    with_copies,
 )
 
 POINTER = 8  # bytes
@@ -156,7 +157,8 @@ def argument_of(
     """Return an argument with what messages call it. ``word``: as it is declared, empty where a function returns it."""
     if not word:
         shown = f"a struct of {value.dtype.itemsize} bytes" if value.dtype.names else f"{value.dtype.name} {value}"
-        shown = "a texture" if is_texture(value) else shown
+        if is_texture(value):
+            shown = "a surface" if is_surface(value) else "a texture"
         kind = f"a pointer to {array.name} ({array.dtype})" if array else shown
         return Argument(
             value=value, name=f"argument {number}", kind=kind, cure="give np.{}", number=number, array=array
@@ -185,6 +187,8 @@ def prepare_launches(
     kernel cannot take its arguments, or a variable what is copied there.
     """
     notes = _check_arguments(case, kernels, launches)
+    passed = [each.value for _, _, arguments in launches for each in arguments]
+    cuda_arrays = machine.cuda_arrays(passed)  # which the launchers' textures are of
     starts = {  # with attributes first: where a module must be loaded again for them, all launches use that one
         i: machine.launcher(function, launch, [each.value for each in arguments])
         for i, (function, launch, arguments) in sorted(enumerate(launches), key=lambda it: not it[1][1].has_attributes)
@@ -197,6 +201,7 @@ def prepare_launches(
         if note := check_variable(symbol, size, declared, array, may_be_cut=name in pointed):
             notes.append(f"symbols   {note}")
     start = machine.in_sequence([launch for _, launch, _ in launches], [starts[i] for i in range(len(launches))])
+    start = with_copies(start, cuda_arrays) if cuda_arrays else start
     return Prepared(launches[0][0], start, tuple(notes), symbols, launches)
 
 

@@ -12,12 +12,13 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.tensor_maps import TENSOR_MAP
+from warpwatch.catalogue.textures import is_surface
 from warpwatch.devices.compile.compiler import compile_file, read_image
 from warpwatch.devices.machine import DeviceError
 
@@ -34,7 +35,9 @@ LAUNCH_TIME = Path(__file__).with_name("launch_time.cpp")
 USED_NOW, USED_AT_MOST = 7, 8  # CU_MEMPOOL_ATTR_USED_MEM_CURRENT and _HIGH
 # CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
 NOT_INTERLEAVED, L2_PROMOTION, ZEROS_BEYOND = 0, 3, 0
-LINEAR, PITCHED = 2, 3  # CU_RESOURCE_TYPE_*
+CUDA_ARRAY, LINEAR, PITCHED = 0, 2, 3  # CU_RESOURCE_TYPE_*
+DEVICE_MEMORY, ARRAY_MEMORY = 2, 3  # CU_MEMORYTYPE_*
+SURFACE_LOAD_STORE = 2  # CUDA_ARRAY3D_SURFACE_LDST
 RESOURCE_BYTES, SAMPLING_BYTES = 144, 104  # of CUDA_RESOURCE_DESC and CUDA_TEXTURE_DESC
 # Settings of a context that a call may change, in words, by CUlimit.
 LIMITS = {
@@ -117,27 +120,83 @@ def made_tensor_map(described: Any) -> np.generic:
     return np.void(ctypes.string_at(place, TENSOR_MAP.itemsize))
 
 
-def made_texture(described: Any) -> np.generic:
-    """Make the texture object that a declaration describes (catalogue/textures.py). Raises DeviceError."""
+class CudaArray:
+    """The CUDA array of textures and surfaces, with copies between it and the declared array that they describe."""
+
+    def __init__(self, described: Any, stream: int) -> None:
+        """Allocate it. ``described``: one of them (catalogue/textures.py). Raises DeviceError."""
+        names = ("texture", "format", "channels", "width", "height", "depth", "row_bytes")
+        address, form, channels, width, height, depth, pitch = (int(described[name]) for name in names)
+        self.handle, self.is_written, self._stream = ctypes.c_void_p(), False, ctypes.c_void_p(stream)
+        description = struct.pack("3Q3i4x", width, height, depth, form, channels, SURFACE_LOAD_STORE)
+        status = _driver().cuArray3DCreate_v2(ctypes.byref(self.handle), description)
+        shape = " x ".join(str(size) for size in (depth, height, width) if size)
+        self._name = f"CUDA array of {shape} elements"
+        _check(status, f"no {self._name} with {channels} channels can be made")
+        item = {1: 1, 8: 1, 2: 2, 9: 2, 16: 2}.get(form, 4)
+        rows = max(height, 1)
+        # CUDA_MEMCPY3D: a side is where it begins, its kind of memory, pointers, pitch and height
+        own = struct.pack("4QI4x6Q", 0, 0, 0, 0, ARRAY_MEMORY, 0, 0, self.handle.value or 0, 0, 0, 0)
+        other = struct.pack("4QI4x6Q", 0, 0, 0, 0, DEVICE_MEMORY, 0, address, 0, 0, pitch, rows)
+        extent = struct.pack("3Q", width * channels * item, rows, max(depth, 1))
+        self._in, self._out = other + own + extent, own + other + extent
+
+    def fill(self) -> None:
+        """Queue the copy of the declared array to this one. Raises DeviceError."""
+        self._copy(self._in)
+
+    def give_back(self) -> None:
+        """Queue the copy back, where kernels may have written it. Raises DeviceError."""
+        if self.is_written:
+            self._copy(self._out)
+
+    def _copy(self, described: bytes) -> None:
+        status = _driver().cuMemcpy3DAsync_v2(described, self._stream)
+        _check(status, f"the {self._name} cannot be copied from and to its declared array, which must hold all of it")
+
+
+def free_array(handle: ctypes.c_void_p) -> None:
+    """Give the memory of a CUDA array back."""
+    _driver().cuArrayDestroy(handle)
+
+
+class TextureObject(NamedTuple):
+    """A texture or surface object, and the CUDA array that it is of, if it is of one."""
+
+    handle: int
+    is_surface: bool = False
+    array: CudaArray | None = None
+
+
+def made_texture(described: Any, array: CudaArray | None = None) -> TextureObject:
+    """Make the object that a declaration describes (catalogue/textures.py). Raises DeviceError.
+
+    ``array``: which it is of, where it is not of the declared array's memory.
+    """
     names = ("texture", "format", "channels", "width", "height", "row_bytes")
     address, form, channels, width, height, row_bytes = (int(described[name]) for name in names)
     is_matrix, handle = height > 0, ctypes.c_uint64()
     extent = (width, height, row_bytes) if is_matrix else (row_bytes, 0, 0)
-    # CUDA_RESOURCE_DESC of pitched or linear memory, CUDA_TEXTURE_DESC
+    # CUDA_RESOURCE_DESC of an array, of pitched or linear memory, CUDA_TEXTURE_DESC
     resource = struct.pack("I4xQiiQQQ", PITCHED if is_matrix else LINEAR, address, form, channels, *extent)
+    if array:
+        resource = struct.pack("I4xQ", CUDA_ARRAY, array.handle.value)
+    resource = resource.ljust(RESOURCE_BYTES, b"\0")
+    if is_surface(described):
+        _check(_driver().cuSurfObjectCreate(ctypes.byref(handle), resource), "no surface can be made")
+        return TextureObject(handle.value, True, array)
     sampling = struct.pack("5i", *(int(described["beyond"]),) * 3, int(described["filter"]), int(described["flags"]))
-    status = _driver().cuTexObjectCreate(
-        ctypes.byref(handle), resource.ljust(RESOURCE_BYTES, b"\0"), sampling.ljust(SAMPLING_BYTES, b"\0"), None
-    )
+    status = _driver().cuTexObjectCreate(ctypes.byref(handle), resource, sampling.ljust(SAMPLING_BYTES, b"\0"), None)
     size = f"{height:,} rows of {row_bytes:,}" if is_matrix else f"{row_bytes:,}"
     _check(status, f"no texture can be made of {size} bytes at {address:#x}, all of which its array must hold")
-    return np.uint64(handle.value)
+    return TextureObject(handle.value, array=array)
 
 
-def free_textures(handles: Sequence[int]) -> None:
-    """Destroy texture objects; those of a context that has ended are gone already."""
-    for handle in handles:
-        _driver().cuTexObjectDestroy(ctypes.c_uint64(handle))
+def free_textures(objects: Sequence[TextureObject]) -> None:
+    """Destroy texture and surface objects; those of a context that has ended are gone already."""
+    for each in objects:
+        destroy = _driver().cuSurfObjectDestroy if each.is_surface else _driver().cuTexObjectDestroy
+        destroy(ctypes.c_uint64(each.handle))
 
 
 class Module:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -23,14 +23,14 @@ from warpwatch.catalogue.calls import CallError, DeviceArray
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.launches import Launch
 from warpwatch.catalogue.tensor_maps import is_tensor_map
-from warpwatch.catalogue.textures import is_texture
+from warpwatch.catalogue.textures import OF_MEMORY, is_surface, is_texture
 from warpwatch.devices import activity, driver_calls, outside
 from warpwatch.devices.arguments import read_parameters
 from warpwatch.devices.compile import symbols
 from warpwatch.devices.compile.compiler import compile_file, read_image
 from warpwatch.devices.compile.symbols import demangled, missing_entry
 from warpwatch.devices.info import read_info
-from warpwatch.devices.machine import LATE, DeviceError, Function, GuardedArray, Resources, in_order, pack
+from warpwatch.devices.machine import LATE, CopiedArray, DeviceError, Function, GuardedArray, Resources, in_order, pack
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.staging import LARGE_BYTES, Staging
 
@@ -62,21 +62,6 @@ class Calls(Protocol):
 
     def leave(self) -> None:
         """End it, and free the memory that it had, before this process ends."""
-
-
-def packed_for(function: Function, arguments: Sequence[np.generic]) -> tuple[bytes, list[int]]:
-    """Pack a kernel's arguments, with the tensor maps and textures that they describe. Raises DeviceError.
-
-    The second value is what ``free_textures`` takes when the arguments are not used any more.
-    """
-    made, textures = list[np.generic](), list[int]()
-    for each in arguments:
-        value = driver_calls.made_tensor_map(each) if is_tensor_map(each) else each
-        if is_texture(each):
-            value = driver_calls.made_texture(each)
-            textures.append(int(value))
-        made.append(value)
-    return pack(made, function.parameters or ()), textures
 
 
 T = TypeVar("T")
@@ -125,6 +110,7 @@ class Device:
         self._streams = {"": self._stream}  # those of launch sequences too, by their names
         # Modules whose kernels PyCUDA cannot launch as they want, loaded once more: their variables are set in both.
         self._loaded_again = WeakKeyDictionary[Any, driver_calls.Module]()
+        self._cuda_arrays = WeakValueDictionary[tuple[int, ...], driver_calls.CudaArray]()  # while a launch has them
         # The number of the last hold that was released, and how many holds ran into their limit; hold.cu reads them.
         self._hold_flags = driver.pagelocked_zeros(2, np.uint32, mem_flags=driver.host_alloc_flags.DEVICEMAP)
         self._gate, self._holds = int(self._hold_flags.base.get_device_pointer()), 0
@@ -187,13 +173,49 @@ class Device:
             with self._errors("freeing memory"):
                 self._memory.pop(address).free()
 
-    def owning(self, start: T, textures: Sequence[int]) -> T:
+    def _packed(
+        self, function: Function, arguments: Sequence[np.generic]
+    ) -> tuple[bytes, list[driver_calls.TextureObject]]:
+        """Pack a kernel's arguments, with the tensor maps and textures that they describe. Raises DeviceError.
+
+        The second value is what ``free_textures`` takes when the arguments are not used any more.
+        """
+        made, textures = list[np.generic](), list[driver_calls.TextureObject]()
+        for each in arguments:
+            value = driver_calls.made_tensor_map(each) if is_tensor_map(each) else each
+            if is_texture(each):
+                textures.append(driver_calls.made_texture(each, self._cuda_array(each)))
+                value = np.uint64(textures[-1].handle)
+            made.append(value)
+        return pack(made, function.parameters or ()), textures
+
+    def _cuda_array(self, described: Any) -> driver_calls.CudaArray | None:
+        """Return the CUDA array of a texture or surface, one for all of the same declared array; None without one."""
+        if described["kind"] == OF_MEMORY:
+            return None
+        names = ("texture", "format", "channels", "width", "height", "depth", "row_bytes")
+        key = tuple(int(described[name]) for name in names)
+        if (array := self._cuda_arrays.get(key)) is None:
+            array = self._cuda_arrays[key] = driver_calls.CudaArray(described, int(self._stream.handle))
+            weakref.finalize(array, self._free_array, array.handle).atexit = False
+        array.is_written = array.is_written or is_surface(described)
+        return array
+
+    def _free_array(self, handle: Any) -> None:
+        if not self._lost:
+            driver_calls.free_array(handle)
+
+    def cuda_arrays(self, arguments: Sequence[np.generic]) -> Sequence[CopiedArray]:
+        made = (self._cuda_array(each) for each in arguments if is_texture(each))
+        return tuple(dict.fromkeys(array for array in made if array))
+
+    def owning(self, start: T, textures: Sequence[driver_calls.TextureObject]) -> T:
         """Return a function that launches, and have textures destroyed with it."""
         if textures:
             weakref.finalize(start, self._destroy, textures).atexit = False
         return start
 
-    def _destroy(self, textures: Sequence[int]) -> None:
+    def _destroy(self, textures: Sequence[driver_calls.TextureObject]) -> None:
         if not self._lost:  # as in ``free``
             driver_calls.free_textures(textures)
 
@@ -263,7 +285,7 @@ class Device:
         if refused:
             raise DeviceError(refused)
         kernel = function.handle[1]
-        (packed, textures), shared = packed_for(function, arguments), launch.shared_bytes
+        (packed, textures), shared = self._packed(function, arguments), launch.shared_bytes
         queue = self._queue(launch.stream)
         if launch.has_attributes or function.handle[0] in self._loaded_again:
             again = self._again(function).launcher(function.name, launch, int(queue.handle), packed)
@@ -294,7 +316,7 @@ class Device:
             with suppress(self._driver.Error, DeviceError):  # as for ``variables``
                 address, size = module.get_global(name)
                 self.copy(again.variable(name), int(address), size)
-        (packed, textures), queue = packed_for(function, arguments), int(self._queue(launch.stream).handle)
+        (packed, textures), queue = self._packed(function, arguments), int(self._queue(launch.stream).handle)
         return self.owning(again.timed_launcher(function.name, launch, queue, packed), textures)
 
     def _again(self, function: Function) -> driver_calls.Module:

@@ -18,7 +18,7 @@ from warpwatch.devices import host_memory
 from warpwatch.devices.activity import Activity
 from warpwatch.devices.compile.compiler import read_image
 from warpwatch.devices.compile.symbols import missing_entry
-from warpwatch.devices.machine import DeviceError, Function, GuardedArray, in_order, repeated
+from warpwatch.devices.machine import CopiedArray, DeviceError, Function, GuardedArray, in_order, repeated
 
 FILLED_AT_ONCE = 2**24  # bytes that one thread fills
 
@@ -101,6 +101,9 @@ class Host:
 
     def in_another_order(self, number: int) -> AbstractContextManager[str]:
         return nullcontext("")
+
+    def cuda_arrays(self, arguments: Sequence[np.generic]) -> Sequence[CopiedArray]:
+        return ()
 
     def in_sequence(self, launches: Sequence[Launch], starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
         return in_order(starts)

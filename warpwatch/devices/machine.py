@@ -177,6 +177,9 @@ class Machine(Protocol):
         What is queued later on the case's own stream waits for all of them.
         """
 
+    def cuda_arrays(self, arguments: Sequence[np.generic]) -> Sequence[CopiedArray]:
+        """Return the CUDA arrays that textures and surfaces among the arguments are of."""
+
     def set_constant(self, function: Function, name: str, address: int, size: int) -> int:
         """Copy ``size`` bytes, or as many as fit, into a variable of a kernel's module, and return the variable's."""
 
@@ -229,6 +232,44 @@ def in_order(starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
             each()
 
     return start
+
+
+class CopiedArray(Protocol):
+    """A CUDA array, which holds what a declared array does."""
+
+    def fill(self) -> None:
+        """Queue the copy of the declared array to it."""
+
+    def give_back(self) -> None:
+        """Queue the copy back, where kernels may have written it."""
+
+
+@dataclass(frozen=True)
+class WithCopies:
+    """A launch, and copies before and behind it that are no part of its time."""
+
+    before: Callable[[], None]
+    launch: Callable[[], None]
+    behind: Callable[[], None]
+
+    def __call__(self) -> None:
+        self.before()
+        self.launch()
+        self.behind()
+
+
+def with_copies(launch: Callable[[], None], arrays: Sequence[CopiedArray]) -> WithCopies:
+    """Let a launch begin with what declared arrays hold, and end with these holding its results."""
+    return WithCopies(in_order([each.fill for each in arrays]), launch, in_order([each.give_back for each in arrays]))
+
+
+def nothing() -> None:
+    """Do nothing: a kernel that changes none of its arrays needs nothing restored."""
+
+
+def in_parts(start: Callable[[], None]) -> tuple[Callable[[], None], Callable[[], None], Callable[[], None]]:
+    """Return what comes before a launch and is no part of its time, the launch, and what comes behind it."""
+    return (start.before, start.launch, start.behind) if isinstance(start, WithCopies) else (nothing, start, nothing)
 
 
 class GuardedArray:

@@ -5,7 +5,7 @@ two, in variables of its module or in memory that is nobody's, or return early w
 few launches are timed in other ways, and may not differ clearly in time from the samples:
 
 - again: the same inputs as in the launch before, whose results are left where they are;
-- unseen: values that no launch has had before, of which those of one launch have right results to compare with;
+- unseen: values that no launch has had before, whose results are compared, too, where a reference does not take long;
 - reset: variables of the module have the values that they had after loading.
 
 Nor may the usual launches among these take longer than the samples: a kernel may keep results until it is found out.
@@ -20,7 +20,7 @@ import functools
 import itertools
 import secrets
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -38,7 +38,7 @@ from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
 from warpwatch.timing import nvml
 from warpwatch.timing.checks import again_on, check_sample, fingerprint, mismatches, raise_all
-from warpwatch.timing.inputs import Material, Shared, compared_rows, digests_of, seeds_of
+from warpwatch.timing.inputs import Material, Shared, compared_rows, digests_of, material, seeds_of
 from warpwatch.timing.timer import GpuTimer
 
 USUAL, UNSEEN = "usual", "unseen"
@@ -74,7 +74,7 @@ def check_work(
     has_gpu_clock = gpu().info.has_gpu_clock
     clearly, least = (CLEARLY, 0.0) if has_gpu_clock else (CLEARLY_ON_HOST, LEAST_ON_HOST)
     is_long = usual is not None and usual > LONG_SECONDS
-    ways = _ways(copies, shared, timer, proved=0 if is_long else secrets.randbelow(FEWEST_ROUNDS))
+    ways, has_proof, problem = _ways(copies, shared, timer), _has_proof(copies, shared), ""
     times: Timed = {name: [] for name in ways}
     if usual is not None and is_long and last:
         times = {**times, USUAL: [usual], "again": [timer.sample(last.start, last.restore)]}
@@ -86,6 +86,8 @@ def check_work(
         if len(copies) > 1:  # so that the next inputs are not those of the launch before
             _launch(copies[1], timer)
         for name, launch in ways.items():
+            if name == UNSEEN and has_proof and times[UNSEEN] and not problem:
+                continue  # nothing rests on a launch whose result is not compared
             times[name].append(launch())
             if name != UNSEEN:
                 check_sample(copies[0], shared, 0)
@@ -151,10 +153,15 @@ def _launch(loaded: Loaded, timer: GpuTimer) -> float:
     return timer.sample(loaded.start, in_order((loaded.poison, loaded.restore)))
 
 
-def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer, proved: int) -> dict[str, Callable[[], float]]:
+def _has_proof(copies: Sequence[Loaded], shared: Shared) -> bool:
+    """Tell whether the result of each launch on unseen values is compared: right ones of such values were quick."""
+    return shared.unseen is not None and len(copies) > len(shared.sets)
+
+
+def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> dict[str, Callable[[], float]]:
     """Return the ways to launch a case, each of which returns its seconds; "again" comes directly after the usual.
 
-    ``proved``: the number, from 0 on, of the launch on unseen values whose result is compared.
+    Raises WrongResult where the result of a launch on unseen values is wrong.
     """
     first, last = copies[0], copies[-1]
     ways: dict[str, Callable[[], float]] = {
@@ -162,10 +169,10 @@ def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer, proved: int
         "again": lambda: timer.sample(first.start, first.restore),
     }
     if renew := _renewing(copies, len(shared.sets), timer):
-        rounds = itertools.count()
+        values = _unseen(first.case, shared) if _has_proof(copies, shared) else itertools.repeat(None)
 
         def on_new_values() -> float:
-            unseen = shared.unseen if next(rounds) == proved and len(copies) > len(shared.sets) else None
+            unseen = next(values)
             undo = renew(unseen.inputs if unseen else None)
             last.take_inputs()
             seconds = _launch(last, timer)
@@ -179,6 +186,13 @@ def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer, proved: int
     if variables := first.variables:
         ways["reset"] = lambda: timer.sample(first.start, in_order((variables.restore, first.poison, first.restore)))
     return ways
+
+
+def _unseen(case: Case, shared: Shared) -> Iterator[Material | None]:
+    """Yield inputs that no launch has had, with their right results: first those that are made already."""
+    yield shared.unseen
+    while True:
+        yield material(case, reference=True, seed=secrets.randbits(32))
 
 
 def _prove(loaded: Loaded, unseen: Material) -> None:

@@ -2,15 +2,15 @@
 
 The way of a sample, whose steps are queued one after the other on one stream that waits for no other:
 
-1. restore: results and scratch memory are poisoned, and what an earlier launch changed in place gets its first values
-   again;
+1. restore: results and scratch memory are poisoned, what an earlier launch changed in place gets its first values
+   again, and CUDA arrays of textures and surfaces are copied from declared ones;
 2. scrub: lines of L2 that were to persist are given back, and a kernel replaces what L2 holds, unless the cache is to
    be warm;
 3. hold: a kernel waits, so that nothing after it runs before all of it is queued;
 4. start: an event is recorded;
 5. launch: the kernels of the case, or its call;
 6. stop: a second event is recorded;
-7. digest: a kernel reads the results, so that each sample's is proved (checks.py);
+7. digest: surfaces are copied back, and a kernel reads the results, so that each sample's is proved (checks.py);
 8. release: the host ends the hold;
 9. synchronise: the host waits for the second event, and subtracts the first.
 
@@ -33,16 +33,12 @@ import numpy as np
 from warpwatch.catalogue.launches import Launch
 from warpwatch.devices.compile.compiler import compile_file
 from warpwatch.devices.gpu import ONE, Device
-from warpwatch.devices.machine import DeviceError, Function, GuardedArray
+from warpwatch.devices.machine import DeviceError, Function, GuardedArray, in_order, in_parts, nothing
 
 WARM_UP, SHORTEST_ROUNDS = 20, 200  # launches before the samples of the shortest times, and these
 ROUNDS = 101  # of the overhead
 SHORTEST = 32e-9  # seconds: the resolution of CUDA events, so that no kernel takes no time
 SLOT_BYTES = 16  # of a stamp: a time in nanoseconds and a count of cycles
-
-
-def nothing() -> None:
-    """Do nothing: a kernel that changes none of its arrays needs nothing restored."""
 
 
 class HostTimer:
@@ -116,12 +112,15 @@ class GpuTimer:
 
         ``after``: queues what is to run behind each launch, also behind one whose time is discarded.
         """
+        before, launch, behind = in_parts(start)
+        behind = in_order((behind, after)) if after else behind
         for _ in range(self.TRIES):
             restore()
+            before()
             if self.is_cold:
                 self._device.reset_persisting_cache()
                 self.scrub()
-            seconds = self._device.time(start, after)
+            seconds = self._device.time(launch, behind)
             if seconds is not None:
                 return round(seconds, 10)  # events do not resolve a tenth of a nanosecond; more digits only fill files
             self.timeouts += 1

@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from warpwatch.catalogue.cases import Case
 from warpwatch.devices.gpu import Device
-from warpwatch.devices.machine import DeviceError
+from warpwatch.devices.machine import DeviceError, in_parts
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
 from warpwatch.timing import nvml
@@ -113,9 +113,9 @@ def batch_of(device: Device, loaded: Sequence[Loaded]) -> Iterator[tuple[Queue, 
     They are recorded in a graph where the kernels are ours, because Python launches one in 7 µs and many kernels take
     less. A call is anybody's code, which need not allow that.
     """
-    starts = [copy.start for copy in loaded]
-    for start in starts:
-        start()
+    starts = [in_parts(copy.start)[1] for copy in loaded]
+    for copy in loaded:
+        copy.start()
     device.finish()
     seconds = max(device.time(starts[0]) or 0.0, 1e-6)
     rounds = max(1, math.ceil(BATCH_SECONDS / seconds / len(starts)))

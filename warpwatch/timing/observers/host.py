@@ -22,13 +22,12 @@ from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.collector import without_collector
 from warpwatch.devices.compile.compiler import NoCompiler, gxx
 from warpwatch.devices.gpu import QueuedCall
-from warpwatch.devices.machine import DeviceError, in_order
+from warpwatch.devices.machine import DeviceError, in_order, in_parts, nothing
 from warpwatch.devices.outside import allocated_bytes
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
 from warpwatch.timing.observers.observer import Facts, Observer, no_repetition
 from warpwatch.timing.pair_samples import Sides
-from warpwatch.timing.timer import nothing
 
 UNUSED = 2  # first launches of a burst, for which the host's caches are not warm
 # Launches on a held stream, whose queue has room for 1,024 of kernels: a call may launch many.
@@ -139,7 +138,7 @@ class _Side:
         else:
             self.launch = _timed_launches(loaded)
         loaded.restore()
-        is_long = (gpu().time(loaded.start, watched=False) or 0.0) >= LONG
+        is_long = (gpu().time(in_parts(loaded.start)[1], watched=False) or 0.0) >= LONG
         self._sizes = [*[BURST] * (not is_long), SHORT_BURST, SHORTEST_BURST]
 
     def burst(self) -> list[float]:
@@ -227,7 +226,7 @@ def _in_graph(loaded: Loaded) -> Facts:
         return facts
     with suppress(DeviceError):  # a call is anybody's code, which need not allow to be recorded
         for name, nodes in (("graph_of_one_seconds", 1), ("graph_seconds", NODES)):
-            with gpu().graph([loaded.start] * nodes) as graph:
+            with gpu().graph([in_parts(loaded.start)[1]] * nodes) as graph:
                 taken = [gpu().time(graph, watched=False) for _ in range(GRAPHS)]
                 gpu().finish()
             facts[name] = round(statistics.median(seconds or 0.0 for seconds in taken) / nodes, 10)
