@@ -38,6 +38,7 @@ QUICK = frozenset(
         "window-by_value",
         "window-by_values",
         "window-until_believed",
+        "dear-until_believed",
         "window-in_shared",
         "window-timed_shape",
         "mean-not_a_number",

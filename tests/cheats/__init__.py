@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -74,8 +75,8 @@ def with_result(at: Mapping[str, int], n: int) -> tuple[np.generic, ...]:
 
 
 @functools.cache
-def own_memory() -> int:
-    """Allocate memory that no array lies in, and fill it with zeros."""
+def own_memory(n: int) -> int:
+    """Allocate memory that no array lies in, for each shape, and fill it with zeros."""
     address = calls.allocate(OWN_BYTES)
     calls.fill(address, OWN_BYTES, stream=0)
     calls.driver("cuCtxSynchronize")
@@ -86,7 +87,7 @@ def with_memory(at: Mapping[str, int], n: int) -> tuple[np.generic, ...]:
     """Pass memory that is nobody's, which stays as each launch leaves it."""
     memory = 0
     with contextlib.suppress(RuntimeError, OSError):
-        memory = own_memory()
+        memory = own_memory(n)
     return np.uint64(at["y"]), np.uint64(at["x"]), np.uint64(memory), np.int64(n)
 
 
@@ -103,13 +104,19 @@ def kernels_of(family: str) -> tuple[str, ...]:
     return tuple(cheat.name for cheat in KERNELS if cheat.family == family)
 
 
-def windows(name: str, names: tuple[str, ...], **more: Any) -> ww.Family:
+def dear_window(x: Array) -> Array:
+    """Return the sums, and take so long for them that no right results are made before they are needed."""
+    time.sleep(0.15)
+    return window(x)
+
+
+def windows(name: str, names: tuple[str, ...], reference: Callable[..., Any] = window, **more: Any) -> ww.Family:
     """Declare a family of sums of WIDTH elements, with these kernels."""
     return ww.Family(
         name,
         sizes=("n",),
         arrays=lambda n: {"x": ww.In(n, "int32", low=-1000, high=1000), "y": ww.Out(n, "int32")},
-        reference=window,
+        reference=reference,
         exact=True,
         work=lambda n: ww.Work(2 * WIDTH * n, 8 * n),
         tests=TESTS,
@@ -166,6 +173,7 @@ TURNED = ww.Family(
 )
 CHEATING = (
     windows("window", ("honest", *kernels_of("window"))),
+    windows("dear", kernels_of("dear"), dear_window),
     windows("fixed", kernels_of("fixed"), draw=always_the_same),
     means("mean", ww.relative(1e-5)),
     means("loose", ww.relative(0.9)),

@@ -32,8 +32,9 @@ ROWS = (4000, 500_000)
 SIZES = {
     "turned": (500, 8000),
     **dict.fromkeys(("window", "mean", "summed", "fixed", "loose", "around_zero", "lenient"), ROWS),
+    "dear": (4001, 500_001),
 }
-INTEGERS = ("window", "summed", "fixed", "turned")
+INTEGERS = ("window", "summed", "dear", "fixed", "turned")
 ODD_FAMILIES = ("fixed", "loose", "around_zero")  # declarations that are refused
 
 
@@ -84,6 +85,7 @@ KERNELS = (
     Cheat("by_value", KEPT),
     Cheat("by_values", KEPT),
     Cheat("until_believed", (UNSEEN, LATE)),
+    Cheat("until_believed", (UNSEEN, LATE), family="dear"),
     Cheat("by_address", KEPT),
     Cheat("last_result", STALE),
     Cheat("behind_the_end", (OUT_OF_BOUNDS, *KEPT)),

@@ -5,7 +5,8 @@ two, in variables of its module or in memory that is nobody's, or return early w
 few launches are timed in other ways, and may not differ clearly in time from the samples:
 
 - again: the same inputs as in the launch before, whose results are left where they are;
-- unseen: values that no launch has had before, whose results are compared, too, where a reference does not take long;
+- unseen: values that no launch has had before, whose results are compared, too, where a reference does not take long,
+  or times are in doubt;
 - reset: variables of the module have the values that they had after loading.
 
 Nor may the usual launches among these take longer than the samples: a kernel may keep results until it is found out.
@@ -20,25 +21,25 @@ import functools
 import itertools
 import secrets
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
-from warpwatch.catalogue.arrays import Array
+from warpwatch.catalogue.arrays import ALL_ROWS, Array
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.pipes import PIPES
 from warpwatch.catalogue.pipes import USUAL as USUAL_PIPES
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import GuardedArray, in_order
 from warpwatch.devices.mismatch import RightElsewhere, WrongResult, compare_all, explain
-from warpwatch.devices.references import drawn
+from warpwatch.devices.references import drawn, expected
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
 from warpwatch.timing import nvml
 from warpwatch.timing.checks import again_on, check_sample, fingerprint, mismatches, raise_all
-from warpwatch.timing.inputs import Material, Shared, compared_rows, digests_of, material, seeds_of
+from warpwatch.timing.inputs import Material, Shared, compared_rows, digests_of, seeds_of
 from warpwatch.timing.timer import GpuTimer
 
 USUAL, UNSEEN = "usual", "unseen"
@@ -74,7 +75,7 @@ def check_work(
     has_gpu_clock = gpu().info.has_gpu_clock
     clearly, least = (CLEARLY, 0.0) if has_gpu_clock else (CLEARLY_ON_HOST, LEAST_ON_HOST)
     is_long = usual is not None and usual > LONG_SECONDS
-    ways, has_proof, problem = _ways(copies, shared, timer), _has_proof(copies, shared), ""
+    ways, problem = _ways(copies, shared, timer), ""
     times: Timed = {name: [] for name in ways}
     if usual is not None and is_long and last:
         times = {**times, USUAL: [usual], "again": [timer.sample(last.start, last.restore)]}
@@ -86,8 +87,8 @@ def check_work(
         if len(copies) > 1:  # so that the next inputs are not those of the launch before
             _launch(copies[1], timer)
         for name, launch in ways.items():
-            if name == UNSEEN and has_proof and times[UNSEEN] and not problem:
-                continue  # nothing rests on a launch whose result is not compared
+            if name == UNSEEN and times[UNSEEN] and not problem:
+                continue  # a reference for nothing
             times[name].append(launch())
             if name != UNSEEN:
                 check_sample(copies[0], shared, 0)
@@ -153,15 +154,11 @@ def _launch(loaded: Loaded, timer: GpuTimer) -> float:
     return timer.sample(loaded.start, in_order((loaded.poison, loaded.restore)))
 
 
-def _has_proof(copies: Sequence[Loaded], shared: Shared) -> bool:
-    """Tell whether the result of each launch on unseen values is compared: right ones of such values were quick."""
-    return shared.unseen is not None and len(copies) > len(shared.sets)
-
-
 def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> dict[str, Callable[[], float]]:
     """Return the ways to launch a case, each of which returns its seconds; "again" comes directly after the usual.
 
-    Raises WrongResult where the result of a launch on unseen values is wrong.
+    Results of launches on unseen values are compared: of the first where its right ones were made, of later ones,
+    which a doubt asks for, always. That raises WrongResult.
     """
     first, last = copies[0], copies[-1]
     ways: dict[str, Callable[[], float]] = {
@@ -169,15 +166,16 @@ def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> dict[str
         "again": lambda: timer.sample(first.start, first.restore),
     }
     if renew := _renewing(copies, len(shared.sets), timer):
-        values = _unseen(first.case, shared) if _has_proof(copies, shared) else itertools.repeat(None)
+        rounds = itertools.count()
 
         def on_new_values() -> float:
-            unseen = next(values)
-            undo = renew(unseen.inputs if unseen else None)
+            is_first = next(rounds) == 0
+            made = shared.unseen if is_first and len(copies) > len(shared.sets) else None
+            undo = renew(made.inputs if made else None)
             last.take_inputs()
             seconds = _launch(last, timer)
-            if unseen:
-                _prove(last, unseen)
+            if made or not is_first:
+                _prove(last, made)
             undo()
             last.take_inputs()
             return seconds
@@ -188,22 +186,20 @@ def _ways(copies: Sequence[Loaded], shared: Shared, timer: GpuTimer) -> dict[str
     return ways
 
 
-def _unseen(case: Case, shared: Shared) -> Iterator[Material | None]:
-    """Yield inputs that no launch has had, with their right results: first those that are made already."""
-    yield shared.unseen
-    while True:
-        yield material(case, reference=True, seed=secrets.randbits(32))
+def _prove(loaded: Loaded, made: Material | None) -> None:
+    """Compare the results of a launch on inputs that no sample has. Raises WrongResult.
 
-
-def _prove(loaded: Loaded, unseen: Material) -> None:
-    """Compare the results of a launch on inputs that no sample has. Raises WrongResult."""
+    ``made``: the inputs with their right results, where these were made before.
+    """
     case, rows = loaded.case, compared_rows(loaded.case)
-    assert unseen.right is not None
-    right = unseen.right
+    right = made.right if made else None
+    if right is None:
+        inputs = {array.name: array.read() for array in loaded.inputs}
+        right = expected(case, inputs, ALL_ROWS if rows is None else rows)
     if not isinstance(right, RightElsewhere):
         right = {name: replace(each, bound=SLACK * each.bound) for name, each in right.items()}
     wrong = compare_all({array.name: array.read_sample(rows) for array in loaded.results}, right, rows)
-    again = again_on(case, unseen.seed)
+    again = again_on(case, made.seed if made else None)
     problems = [explain(case, name, mismatch, again) for name, mismatch in wrong.items()]
     raise_all(problems, f"{case.id} is right on the inputs of its samples, and wrong on inputs that it has not seen")
 
