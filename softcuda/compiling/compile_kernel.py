@@ -37,6 +37,7 @@ from messages import SOFTCUDA, BadKernel
 
 import kernels
 
+ENDS = ("cpp", "ii", "s", "dump", "inlined")  # of the files that a compilation writes
 IMAGE = "softcuda's image"  # the name of what follows the kernel's file
 
 # -gdwarf-4, because addr2line of binutils 2.40 mixes up the files of version 5. -fstack-clash-protection, so that a
@@ -62,10 +63,20 @@ LENIENT = re.compile("changes meaning of|[‘']constexpr[’'] needed for in-cla
 MOST_LINES = 30_000  # of g++'s last intermediate form, with which a file is compiled once more
 TOO_LARGE = ("comparisons of unset variables are not looked for, because the code has {:,} lines in g++'s last form, "
              f"{MOST_LINES:,} at most: give some of its kernels a file of their own")  # fmt: skip
+# Of what g++ may take with all checks, before it is asked again with COARSER flags. nvcc takes 0.6 ms or more for each
+# statement of functions of hundreds to thousands of them, so that the second number is four times its time.
+FULL_SECONDS, FULL_STATEMENT_SECONDS = 30, 2.5e-3
+COARSER = ["-O1", "-fno-tree-pta"]  # passes that grow as the square of a function are left out, and no check of memory
+COARSE = ("checks are coarser, because g++ takes more than {} s with all of them: comparisons of unset variables are "
+          "not looked for, and findings may say less: split it")  # fmt: skip
 MOST_SECONDS = 300
 TOO_LONG = f"nvcc (softcuda): error: it takes more than {MOST_SECONDS} s to compile: split it, or leave checks out"
 # Volatile accesses call functions of their own: they hand on what a fence covers, and plain ones do not.
 VOLATILE = "--param=tsan-distinguish-volatile=1"  # g++ 11 and later
+
+
+class TooLong(BadKernel):
+    """Raised where a compiler takes more processor time than it may."""
 
 
 def main() -> int:
@@ -160,8 +171,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
 
     Raises BadKernel and host_code.NotHere.
     """
-    ends = ("cpp", "ii", "s", "dump", "inlined")
-    main, preprocessed, target, dump, inlined = (folder / f"kernel.{end}" for end in ends)
+    main, preprocessed, target, dump, inlined = (folder / f"kernel.{end}" for end in ENDS)
     flags = flags_of(folder, source, main, options)
     reading = flags + (SAYING if options["verbose"] else [])
     read = functools.partial(preprocessed_text, main, preprocessed, text, source, options, reading, host)
@@ -174,7 +184,7 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
         plain = plain_cpp(unit, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")
         try:
-            written = compiled_unit(flags, preprocessed, target)
+            written, note = unit_in_time(flags, preprocessed, target, options["checks"] and full_seconds(plain))
             break
         except BadKernel as error:
             lenient = ["-fpermissive"] if LENIENT.search(str(error)) and "-fpermissive" not in flags else []
@@ -188,7 +198,8 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     refuse_unread(unit)
     if options["checks"]:
         form, calls = (file.read_text(errors="surrogateescape") for file in (dump, inlined))
-        unset = assembly.unset_variables(form)
+        host.warnings += [f"{source}: warning: {note}\n"] if note else []
+        unset = "" if note else assembly.unset_variables(form)
         if unset and form.count("\n") <= MOST_LINES:
             written = compiled_unit([*flags, assembly.COMPARISONS], preprocessed, target)
         elif unset:
@@ -197,10 +208,30 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     return for_the_driver(written + assembly.text_in_assembly("softcuda_one_address", one_address(unit)), source)
 
 
-def compiled_unit(flags: list[str], unit: Path, target: Path) -> str:
-    """Return the assembly of preprocessed C++, through a file. Raises BadKernel."""
-    gxx("-S", "-fpreprocessed", "-w", *flags, str(unit), "-o", str(target))
+def unit_in_time(flags: list[str], unit: Path, target: Path, seconds: int) -> tuple[str, str]:
+    """Return the assembly of preprocessed C++, and a note where its checks are coarser.
+
+    ``seconds``: that g++ may take with all checks, 0 where there are none. Raises BadKernel.
+    """
+    try:
+        return compiled_unit(flags, unit, target, seconds or MOST_SECONDS), ""
+    except TooLong:
+        if not seconds:
+            raise
+        return compiled_unit([*flags, *COARSER], unit, target), COARSE.format(seconds)
+
+
+def compiled_unit(flags: list[str], unit: Path, target: Path, seconds: int = MOST_SECONDS) -> str:
+    """Return the assembly of preprocessed C++, through a file. Raises BadKernel, TooLong after so many seconds."""
+    gxx("-S", "-fpreprocessed", "-w", *flags, str(unit), "-o", str(target), seconds=seconds)
     return target.read_text(errors="surrogateescape")
+
+
+def full_seconds(plain: str) -> int:
+    """Return how long g++ may take for preprocessed C++ with all checks: longer for more statements of the kernel's."""
+    parts = re.split(r'^# \d+ "(.*?)".*$', plain, flags=re.MULTILINE)
+    own = sum(text.count(";") for path, text in zip(parts[1::2], parts[2::2], strict=True) if kernels_own_path(path))
+    return min(int(FULL_SECONDS + FULL_STATEMENT_SECONDS * own), MOST_SECONDS)
 
 
 def refuse_unread(unit: reader.Unit) -> None:
@@ -317,10 +348,19 @@ def limit_seconds() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, most))
 
 
-def gxx(*arguments: str) -> None:
-    done = subprocess.run(["g++", *arguments], capture_output=True, errors="surrogateescape", check=False)
+def gxx(*arguments: str, seconds: int = MOST_SECONDS) -> None:
+    """Call g++, which may take so many seconds of a core's time. Raises BadKernel, TooLong where it takes more."""
+
+    def limit() -> None:
+        most = seconds if soft == resource.RLIM_INFINITY else min(seconds, soft)
+        resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    done = subprocess.run(
+        ["g++", *arguments], capture_output=True, errors="surrogateescape", check=False, preexec_fn=limit
+    )
     if "CPU time limit exceeded" in done.stderr:
-        raise BadKernel(TOO_LONG)
+        raise TooLong(TOO_LONG)
     if done.returncode:
         raise BadKernel(done.stderr)
     if "-v" in arguments:

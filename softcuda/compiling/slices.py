@@ -317,11 +317,12 @@ class Function:
         decide: dict[int, list[int]] = {block: [] for block in after}
         for branch, successors in self.next.items():
             if len(successors) > 1:
-                either = after[successors[0]] | after[successors[1]]
                 always = after[branch] & ~(1 << branch)
-                for block in after:
-                    if either & ~always & 1 << block:
-                        decide[block].append(branch)
+                decided = (after[successors[0]] | after[successors[1]]) & ~always
+                while decided:
+                    block = decided.bit_length() - 1
+                    decide[block].append(branch)
+                    decided ^= 1 << block
         for branches in decide.values():
             branches.sort(reverse=True)  # g++ numbers blocks as they come in the source
         return decide

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import softcuda
 from tests.project import ROOT
+from tests.softcuda.device import Device
 
 SOURCE = """#include <string.h>
 extern "C" __global__ void copy(char* to, const char* from) {
@@ -80,25 +84,41 @@ def test_discriminators_in_the_intermediate_form_change_nothing(tmp_path: Path) 
 
 SUMS = """__device__ float3 operator+(float3 a, float3 b) { return make_float3(a.x + b.x, a.y + b.y, a.z + b.z); }
 #define EIGHT(s) s s s s s s s s
-__global__ void k(float* p, const float3* q)
+extern "C" __global__ void k(float* p)
 {
+    const float3* q = (const float3*)p;
     float3 a = q[0];
-    EIGHT(EIGHT(EIGHT(a = a + q[threadIdx.x]; p[threadIdx.x] = a.x;)))
+    TIMES(EIGHT(EIGHT(EIGHT(a = a + q[threadIdx.x]; p[threadIdx.x] = a.x;))))
 }
 """
 LIMITED = """import sys
 sys.path.insert(0, sys.argv[1])
 import compile_kernel
-compile_kernel.MOST_SECONDS = 1
+exec(sys.argv[2])
 sys.argv[1:] = ["-cubin", "--checks", "k.cu", "-o", "made"]
 sys.exit(compile_kernel.main())
 """
 
 
+def limited(folder: Path, text: str, limits: str) -> subprocess.CompletedProcess[str]:
+    """Compile a text with other limits, which a statement sets."""
+    (folder / "k.cu").write_text(text)
+    command = [sys.executable, "-c", LIMITED, str(ROOT / "softcuda" / "compiling"), limits]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.slow
 def test_a_compilation_that_does_not_end_is_stopped_with_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text(SUMS)
-    command = [sys.executable, "-c", LIMITED, str(ROOT / "softcuda" / "compiling")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = limited(tmp_path, "#define TIMES(s) EIGHT(s)\n" + SUMS, "compile_kernel.MOST_SECONDS = 1")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert done.stderr.startswith("nvcc (softcuda): error: it takes more than")
+
+
+def test_a_huge_function_has_coarser_checks_and_a_warning(tmp_path: Path, checked: Device) -> None:
+    text = "#define TIMES(s) s s p[-1] = a.y;\n" + SUMS
+    limits = "compile_kernel.FULL_SECONDS, compile_kernel.FULL_STATEMENT_SECONDS = 1, 0"
+    done = limited(tmp_path, text, limits)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+    assert done.stderr.startswith("k.cu: warning: checks are coarser, because g++ takes more than 1 s with all of them")
+    made: Any = SimpleNamespace(path=tmp_path / "made")
+    assert re.search(r"softcuda: out of bounds in k\n  k\.cu:8: ", checked.said(made, "k", 64, threads=1))
