@@ -4,6 +4,7 @@ Without a GPU it is xdist's own number."""
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import Mock
@@ -47,7 +48,7 @@ def test_auto_is_the_number_of_gpus_where_times_are_taken_and_at_most_four_for_e
     monkeypatch.setattr(processes, "value_of", lambda config, name: given[name])
     monkeypatch.setattr(processes, "setting_of", lambda config: SimpleNamespace(root=None))
     monkeypatch.setattr(processes, "names_benchmark", lambda config, root: named)
-    monkeypatch.setattr(processes.os, "sched_getaffinity", lambda _: range(24))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(24))
     monkeypatch.setattr(gpus_module, "number_of_gpus", Mock(side_effect=[gpus]))
     monkeypatch.setattr(gpus_module, "model_of_all", lambda: "nvidia-h200" if given["models"] == "alike" else "")
     monkeypatch.delenv(processes.SET_BY_USER, raising=False)
