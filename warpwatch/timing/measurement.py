@@ -20,7 +20,7 @@ from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.timing import observers, sampling
 from warpwatch.timing.inputs import SHAPES_AHEAD, shape_key, sharing_key
 from warpwatch.timing.observers import host
-from warpwatch.timing.probes import remark_on_rate
+from warpwatch.timing.roofs import remark_on_rate
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import kernel_seconds
 from warpwatch.verdict import other_data

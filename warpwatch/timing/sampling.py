@@ -36,7 +36,8 @@ from warpwatch.timing.checks import (
     other_bits,
 )
 from warpwatch.timing.inputs import Inputs, Shared, sharing_key
-from warpwatch.timing.probes import check_bandwidth, check_exchanged, check_operations, check_work, left_out
+from warpwatch.timing.probes import check_exchanged, check_work, left_out
+from warpwatch.timing.roofs import check_hardware
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
 
@@ -158,14 +159,6 @@ def finish(kind: str, seconds: float | None = None) -> Accepted:
         check_work_of_case(kind, seconds)
         check_hardware(first.case, kind, seconds)
     return accepted_so_far()
-
-
-def check_hardware(case: Case, kind: str, seconds: float | None) -> None:
-    """Raise WrongResult where the GPU cannot do a case's work in its time."""
-    if seconds is not None:
-        check_operations(case, gpu().info, seconds)
-        if kind == "cold":
-            check_bandwidth(case, gpu().info, seconds)
 
 
 def finish_samples() -> None:
