@@ -47,7 +47,7 @@ from warpwatch.revision.commit import (
     other_kernels_of,
     same_files,
 )
-from warpwatch.revision.declared import BadRevision, Reading
+from warpwatch.revision.declared import BadRevision, DeclarationProcess
 from warpwatch.revision.unpacked import missing_submodules, naming_missing_submodules
 from warpwatch.runs.elsewhere import fetch_baselines
 from warpwatch.runs.record import BadRun, RunRecord
@@ -112,13 +112,13 @@ class OtherRevision:
         self.revision, self.commit = revision, find_commit(revision, project.root)
         self.tree = checkout(self.commit, revision, project)
         self.same_files = same_files(self.commit, revision, project.root)
-        self._reading = Reading(self.tree, project.module, revision)
-        self.stop = self._reading.stop
+        self._process = DeclarationProcess(self.tree, project.module, revision)
+        self.stop = self._process.stop
 
     def kernels(self, arch: str) -> dict[str, OtherKernel]:
         """Return every GPU case that the revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
         with naming_missing_submodules(self.tree):
-            document = self._reading.declared(arch)
+            document = self._process.declared(arch)
         return other_kernels_of(document.cases, self.tree, self.revision)
 
 

@@ -17,7 +17,7 @@ from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.compile.entries import Kernels, compile_entries
 from warpwatch.devices.compile.ready import code_image
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
-from warpwatch.revision.declared import BadRevision, DeclaredCase, Reading, of_code
+from warpwatch.revision.declared import BadRevision, DeclarationProcess, DeclaredCase, of_code
 from warpwatch.revision.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
 from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
@@ -111,7 +111,7 @@ def read_other_kernels(
     ``every_build``: and a case of each build that is tested and not timed.
     """
     with naming_missing_submodules(tree):
-        document = Reading(tree, module, revision).declared(arch)
+        document = DeclarationProcess(tree, module, revision).declared(arch)
     cases = {**document.cases, **document.untimed} if every_build else document.cases
     return other_kernels_of(cases, tree, revision)
 

@@ -114,7 +114,7 @@ def unreadable(revision: str, why: Exception | str) -> BadRevision:
     return BadRevision(f"{revision}: its declarations cannot be read {text}")
 
 
-class Reading:
+class DeclarationProcess:
     """Runs a revision's declarations in the background, until ``declared`` or ``stop`` is called.
 
     The revision is imported at once, in a process group of its own that does not outlive this object. The architecture

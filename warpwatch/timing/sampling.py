@@ -326,12 +326,12 @@ def prove(blaming: Callable[[Loaded], AbstractContextManager[None]] = lambda loa
     taken, queued = state.queue.take() if state.queue else [], [*state.queued]
     state.queued.clear()
     for copy, sums in dict(taken).items():
-        if fingerprint(sums) not in state.shared.of(copy).accepted:  # the last on that copy, which still is there
+        if fingerprint(sums) not in state.shared.set_of(copy).accepted:  # the last on that copy, which still is there
             with blaming(state.launched[copy]):
                 check_sample(state.launched[copy], state.shared, copy)
     for (copy, sums), loaded in zip(taken, queued, strict=True):
         require_same_bits(loaded, copy, fingerprint(sums))
-    known = all(fingerprint(sums) in state.shared.of(copy).accepted for copy, sums in taken)
+    known = all(fingerprint(sums) in state.shared.set_of(copy).accepted for copy, sums in taken)
     state.by_value = state.by_value or not known
     return known
 
