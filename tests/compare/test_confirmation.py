@@ -212,9 +212,9 @@ def test_each_gpu_of_a_run_measures_its_own_pairs(recorded: Bench) -> None:
 
 JUDGES = """
 from warpwatch.compare.confirmation import Confirmation, run_to_build
-from warpwatch.plugin import asked
+from warpwatch.plugin import benchmark_run
 
-baseline = asked.Run._baseline
+baseline = benchmark_run.Run._baseline
 
 def judged(run):
     made = baseline(run)
@@ -222,7 +222,7 @@ def judged(run):
     made.confirmation = Confirmation(run=newest, project=run.project, device=run.device)
     return made
 
-asked.Run._baseline = judged
+benchmark_run.Run._baseline = judged
 """
 
 

@@ -20,7 +20,7 @@ from warpwatch.devices.compile.compiler import nvcc
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import locks
-from warpwatch.plugin.asked import RUN, Asked, Run, refuse
+from warpwatch.plugin.benchmark_run import RUN, Asked, Run, refuse
 from warpwatch.plugin.cases import is_timed, parameter_in, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import MODEL

@@ -42,7 +42,7 @@ from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Worker, call_missing
 from warpwatch.plugin import judge
-from warpwatch.plugin.asked import RUN, asked_observers
+from warpwatch.plugin.benchmark_run import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.contracts import Contracts, next_steps

@@ -1,4 +1,4 @@
-"""The run that is asked for: its options, which are refused where they make no sense, and what it is compared with."""
+"""Benchmark run that is asked for: its options, which are refused where they make no sense, and its comparison."""
 
 from __future__ import annotations
 
