@@ -20,8 +20,8 @@ import numpy as np
 from tools.other_rules import HELION, RULES, SIMPLE, SIMPLE_PROCESSES, Rule, helion_paired
 from tools.recording import PairRecording, Process, Recording, same_code
 from warpwatch.catalogue.cases import VENDOR_BLOCK
+from warpwatch.compare.processes import MAX_PROCESSES, Processes, SampledCase
 from warpwatch.compare.saved_self_check import CLASSES
-from warpwatch.compare.with_baseline import MAX_PROCESSES, Processes, SampledCase
 from warpwatch.runs.record import RunRecord, by_gpu
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (

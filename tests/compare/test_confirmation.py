@@ -25,7 +25,8 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import find_project
 from warpwatch.compare import confirmation, with_baseline
 from warpwatch.compare.confirmation import Confirmation, Then, _commits, build_then, run_to_build, seconds_of
-from warpwatch.compare.with_baseline import BaselineComparison, Processes
+from warpwatch.compare.processes import Processes
+from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.compile.toolchain import INSTALLED, BadToolchain, Toolchain
 from warpwatch.revision.commit import UNSHALLOW, CommitCase
