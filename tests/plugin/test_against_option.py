@@ -103,6 +103,6 @@ def test_processes_open_the_gpu_that_measure_after_the_first_one(
     monkeypatch.setattr(benchmark_run, "open_device", lambda config: found)
     run, worker = run_of(monkeypatch, may_differ=may_differ)
     run.begin()
-    run.first = first
+    run.is_controller = first
     run.open_spares()
     assert worker.opened == opened

@@ -23,7 +23,7 @@ from warpwatch.plugin.cases import LAUNCHED, build_of
 from warpwatch.plugin.fixtures import NOTED
 from warpwatch.plugin.options import asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.reports import ACCEPTED, FOUND
-from warpwatch.plugin.xdist.processes import is_first, is_part
+from warpwatch.plugin.xdist.processes import is_controller, is_part
 
 # Properties of a test: how many of its launches the tools watched, and why they did not watch others.
 WATCHED, NOT_WATCHED = "launches under compute-sanitizer", "not under compute-sanitizer"
@@ -61,7 +61,7 @@ class Sanitizers:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Let each tool find a planted fault before the tests. Raises UsageError where one does not."""
-        if session.items and not is_first(self._config) and (refused := refusals(self._sanitizers)):
+        if session.items and not is_controller(self._config) and (refused := refusals(self._sanitizers)):
             text = f"{self._option}: {'; '.join(refused)}"
             if not is_part(self._config):
                 raise pytest.UsageError(text)
