@@ -9,7 +9,7 @@ from math import exp, log
 from statistics import fmean, median
 
 from warpwatch.compare.confirmation import counted
-from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, disturbance
+from warpwatch.compare.doubts import PRINTS, UNCHANGED, change_of_work, disturbance
 from warpwatch.runs.anchors import DAY
 from warpwatch.runs.record import LONG_AGO, Facts, RunRecord, typed
 from warpwatch.timing.measurement import Measured
@@ -200,7 +200,7 @@ class Processes:
         settles = not (self.unspanned or name in self._prints or decision.floor >= MAX_FLOOR)
         if settles or self.doubt or name not in self.unchanged or decision.verdict != Verdict.UNSURE:
             return replace(decision, decided_by=SAVED_TIMES)
-        why = PRINTS if name in self._prints else SAME_CODE if self.unspanned else decision.reason
+        why = PRINTS if name in self._prints else UNCHANGED if self.unspanned else decision.reason
         return replace(decision, verdict=Verdict.IDENTICAL, reason=why, suspect=False, decided_by=SAME_WORK)
 
     def _least_floor(self) -> float:
@@ -251,7 +251,7 @@ class Processes:
         else:
             one = unpaired(old, [exp(fmean(map(log, new)))])
             effect = replace(one, floor=self._least_floor(), processes=len(new))
-        excuse = SAME_CODE if name in self.unchanged else PRINTS if name in self._prints else self.few_controls
+        excuse = UNCHANGED if name in self.unchanged else PRINTS if name in self._prints else self.few_controls
         then, now = ([mhz for each in side for mhz in each.sm_clock_mhz if mhz] for side in (self.facts[name], [facts]))
         return replace(
             effect,

@@ -14,7 +14,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.compare.anchors import beside_anchors
 from warpwatch.compare.comparison import Comparison, OldCode, listed
 from warpwatch.compare.confirmation import Confirmation, build_then, run_to_build
-from warpwatch.compare.doubts import PRINTS, SAME_CODE, launched_in
+from warpwatch.compare.doubts import PRINTS, UNCHANGED, launched_in
 from warpwatch.compare.pairs import PAIR_SECONDS
 from warpwatch.compare.processes import (
     MAX_PROCESSES,
@@ -165,7 +165,7 @@ class BaselineComparison(Comparison):
         lines += listed("not known to be the baseline's work, so no controls", unknown)
         timed = {name: each for name, each in self.decisions.items() if each.processes}
         same = {name: each.reason for name, each in timed.items() if each.verdict == Verdict.IDENTICAL}
-        unsteady = {name: reason for name, reason in same.items() if reason != SAME_CODE}
+        unsteady = {name: reason for name, reason in same.items() if reason != UNCHANGED}
         lines += listed("the same work, whose time is not judged", unsteady)
         past = relevant_runs(self.runs, self.gpu_uuid)
         without = any(timed.facts.identity is None for run in past for timed in run.cases.values())

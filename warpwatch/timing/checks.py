@@ -24,7 +24,7 @@ from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import WrongResult, compare, compare_all, explain
 from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import LINE
-from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, stray_work
+from warpwatch.devices.runner import Loaded, bytes_of, launch_and_wait, launch_once, stray_work
 from warpwatch.devices.same_bits import difference
 from warpwatch.timing.inputs import InputSet, Shared, digests_of, material
 
@@ -44,8 +44,7 @@ def damage(loaded: Loaded, given: InputSet) -> list[str]:
 
 def _has_changed(operand: GuardedArray, case: Case, seed: int) -> bool:
     """Return whether an operand holds other bits than were uploaded."""
-    was, now = np.ascontiguousarray(random_inputs(case, seed)[operand.name]), operand.read()
-    return not np.array_equal(was.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
+    return not np.array_equal(bytes_of(random_inputs(case, seed)[operand.name]), bytes_of(operand.read()))
 
 
 def fingerprint(digests_of_results: Sequence[int]) -> int:

@@ -13,7 +13,7 @@ from statistics import median
 import numpy as np
 
 from warpwatch.compare.beside import microseconds, millijoules
-from warpwatch.compare.doubts import SAME_CODE, disturbance, same_code
+from warpwatch.compare.doubts import UNCHANGED, disturbance, is_unchanged
 from warpwatch.compare.history import Step
 from warpwatch.report.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
 from warpwatch.report.numbers import fraction, micro, percent, rounded, significant
@@ -59,8 +59,8 @@ class CasePage:
         if decision.suspect and decision.verdict == "unsure":
             sentences.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
         past = [timed.facts for timed in self._past]
-        if entry.timed and not self.content.today.against and SAME_CODE not in decision.reason:
-            sentences += ["Its work is the baseline's."] * same_code(entry.timed.facts, past)
+        if entry.timed and not self.content.today.against and UNCHANGED not in decision.reason:
+            sentences += ["Its work is the baseline's."] * is_unchanged(entry.timed.facts, past)
         return sentences
 
     @property
