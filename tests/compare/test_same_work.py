@@ -26,7 +26,7 @@ from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision import declarations
 from warpwatch.revision.commit import CommitCase
-from warpwatch.revision.declared import of_code, own_identity
+from warpwatch.revision.declared import own_identity, with_code
 from warpwatch.runs.identity import Identity, Scalar, difference
 from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
@@ -196,9 +196,9 @@ def test_every_timed_case_of_this_repository_is_known() -> None:
 
 def test_the_version_of_a_library_is_known_or_the_work_is_not() -> None:
     identity = own_identity(CALL)
-    assert of_code(identity, "", "13.1.0").library == "cublas 13.1.0"
-    assert of_code(identity, "", "").library is None
-    assert of_code(own_identity(KERNEL), "ab").library == ""
+    assert with_code(identity, "", "13.1.0").library == "cublas 13.1.0"
+    assert with_code(identity, "", "").library is None
+    assert with_code(own_identity(KERNEL), "ab").library == ""
 
 
 def test_diff_shows_an_argument_that_changed_where_the_machine_code_did_not(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_the_committed_baselines_still_have_their_controls(gpu: str, controls: i
     for case in timed_cases(PROJECT.families):
         facts = [cases[case.id].facts for cases in past if case.id in cases]
         if facts and not case.variant.on_host:
-            own = of_code(own_identity(case), facts[-1].image_hash or "", facts[-1].library or "")
+            own = with_code(own_identity(case), facts[-1].image_hash or "", facts[-1].library or "")
             unchanged += is_unchanged(replace(facts[-1], identity=own), facts)
     assert unchanged == controls
 

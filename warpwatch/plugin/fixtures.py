@@ -50,7 +50,7 @@ from warpwatch.plugin.device import PROJECT, WORKER, open_device
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import BenchmarkFixture, timed_rounds
 from warpwatch.plugin.xdist.processes import is_part
-from warpwatch.revision.declared import of_code, own_identity
+from warpwatch.revision.declared import own_identity, with_code
 from warpwatch.timing.measurement import Budget, announce_next
 from warpwatch.verdict.contracts import BrokenContract, Clause, Standing
 
@@ -97,7 +97,7 @@ class Measure:
             measured.take_for_rounds()
         if not self.case.variant.on_host:
             version = measured.facts.get("library", "")
-            identity = of_code(own_identity(self.case), self.kernel.image.image_hash, version)
+            identity = with_code(own_identity(self.case), self.kernel.image.image_hash, version)
             measured.facts["identity"] = msgspec.to_builtins(identity)
         rounds, parameters = measured.rounds, self.case.parameters
         with timed_rounds(benchmark, measured.sample, rounds, parameters=parameters, facts=measured.facts) as stats:

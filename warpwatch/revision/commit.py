@@ -17,7 +17,7 @@ from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.compile.entries import Kernels, compile_entries
 from warpwatch.devices.compile.ready import code_image
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
-from warpwatch.revision.declared import BadRevision, DeclarationProcess, DeclaredCase, of_code
+from warpwatch.revision.declared import BadRevision, DeclarationProcess, DeclaredCase, with_code
 from warpwatch.revision.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
 from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
@@ -202,7 +202,7 @@ class CommitCase:
     def identity(self) -> Identity:
         """Everything that decides the case's work; the machine code is unknown where it does not compile."""
         own: Identity = self.other.identity
-        return of_code(own, self.image.image_hash, SAME_LIBRARY) if isinstance(self.image, Image) else own
+        return with_code(own, self.image.image_hash, SAME_LIBRARY) if isinstance(self.image, Image) else own
 
 
 def build_cases(
