@@ -353,6 +353,10 @@ def test_the_map_names_what_is_there() -> None:
         folder = path if path.is_dir() else path.parent
         for name in re.findall(r"[\w*]+\.(?:py|toml)\b", about):
             assert list(folder.glob(name)) + list(folder.parent.glob(name)), f"{path}: {name}"
+    own = ("cli", "site", "untrusted")  # where a module is called after what it is of
+    modules = [path for path in (ROOT / "warpwatch").rglob("[!_]*.py") if path.parent.name not in own]
+    pages = "".join((ROOT / page).read_text() for page in ("CONTRIBUTING.md", "docs/design.md"))
+    assert not [path for path in modules if not re.search(rf"\b{path.name}", pages)]
     named = {path for path, _ in entries}
     packages = {init.parent for init in (ROOT / "warpwatch").rglob("__init__.py")}
     assert named >= packages
