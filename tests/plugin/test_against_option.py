@@ -15,6 +15,7 @@ from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.opening import NoDevice, Settings
 from warpwatch.plugin import benchmark_run
 from warpwatch.plugin.benchmark_run import Run
+from warpwatch.revision.commit import OtherRevision
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES
 
 
@@ -78,10 +79,11 @@ def test_runs_on_several_gpus_share_the_cores(parts: int, started: int, monkeypa
 
 
 def test_a_revision_that_is_not_found_needs_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = benchmark_run.OtherRevision
     monkeypatch.setattr(benchmark_run, "sees_gpu", lambda: True)
     run, worker = run_of(monkeypatch)
-    monkeypatch.setattr(benchmark_run, "OtherRevision", lambda revision, project: find("no-such-revision", project))
+    monkeypatch.setattr(
+        benchmark_run, "OtherRevision", lambda revision, project: OtherRevision("no-such-revision", project)
+    )
     run.begin()
     run.open_spares()
     assert (run.other, worker.started, worker.opened) == (None, 0, 0)

@@ -124,7 +124,7 @@ class Pair:
                 apart.stop()
                 newer.stop()
 
-    def first(self, seconds: float, warm_up: bool) -> Measured:
+    def take_first(self, seconds: float, warm_up: bool) -> Measured:
         """Measure both sides in the run's own process and keep the samples for pytest-benchmark. Raises as ``take``."""
         taken, measured = self.take(0, seconds, warm_up), self.measured
         measured.facts |= taken.facts | facts_before_launch(measured.kernel, measured.case)

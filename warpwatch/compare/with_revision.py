@@ -90,7 +90,7 @@ class RevisionComparison(Comparison):
             load_in_background()
         kernel.worker.await_spares()
         try:
-            measured = pair.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
+            measured = pair.take_first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
         except SameWork:
             self.decisions[case.id] = Decision(verdict=Verdict.IDENTICAL)
             return None

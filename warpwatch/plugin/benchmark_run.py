@@ -32,23 +32,15 @@ from warpwatch.devices.compile.compiler import CompileError, private_folder
 from warpwatch.devices.gpus import sees_gpu
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.opening import NoDevice
-from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.contracts import Contracts
 from warpwatch.plugin.device import INSTALLED_TARGET, TOOLCHAIN, open_device
 from warpwatch.plugin.options import asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.storage import Results
 from warpwatch.plugin.xdist.processes import SLUG, handed, is_controller, is_part, number_of_parts
-from warpwatch.revision.commit import (
-    check_name,
-    checkout,
-    compile_other_kernels,
-    find_commit,
-    other_kernels_of,
-    same_files,
-)
-from warpwatch.revision.declared import BadRevision, DeclarationProcess
-from warpwatch.revision.unpacked import missing_submodules, naming_missing_submodules
+from warpwatch.revision.commit import OtherRevision, check_name, compile_other_kernels
+from warpwatch.revision.declared import BadRevision
+from warpwatch.revision.unpacked import missing_submodules
 from warpwatch.runs.elsewhere import fetch_baselines
 from warpwatch.runs.record import BadRun, RunRecord
 from warpwatch.timing import observers
@@ -98,28 +90,6 @@ class Asked:
 def _worded(config: pytest.Config, error: Exception) -> str:
     """Return the message of an error on a revision behind the option that took it, as it is written here."""
     return f"{spelled(config, 'against')}={error}"
-
-
-class OtherRevision:
-    """Reads another revision in the background, until ``kernels`` needs it.
-
-    ``commit``, ``tree``: of that revision, and the folder that it is unpacked in. ``same_files``: no file of the
-    repository differs from it. ``stop`` ends the process that reads, if it still runs.
-    """
-
-    def __init__(self, revision: str, project: Project) -> None:
-        """Begin to read. Raises BadRevision."""
-        self.revision, self.commit = revision, find_commit(revision, project.root)
-        self.tree = checkout(self.commit, revision, project)
-        self.same_files = same_files(self.commit, revision, project.root)
-        self._process = DeclarationProcess(self.tree, project.module, revision)
-        self.stop = self._process.stop
-
-    def kernels(self, arch: str) -> dict[str, OtherKernel]:
-        """Return every GPU case that the revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
-        with naming_missing_submodules(self.tree):
-            document = self._process.declared(arch)
-        return other_kernels_of(document.cases, self.tree, self.revision)
 
 
 @dataclass(kw_only=True)

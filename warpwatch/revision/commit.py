@@ -116,6 +116,28 @@ def read_other_kernels(
     return other_kernels_of(cases, tree, revision)
 
 
+class OtherRevision:
+    """Reads another revision in the background, until ``kernels`` needs it.
+
+    ``commit``, ``tree``: of that revision, and the folder that it is unpacked in. ``same_files``: no file of the
+    repository differs from it. ``stop`` ends the process that reads, if it still runs.
+    """
+
+    def __init__(self, revision: str, project: Project) -> None:
+        """Begin to read. Raises BadRevision."""
+        self.revision, self.commit = revision, find_commit(revision, project.root)
+        self.tree = checkout(self.commit, revision, project)
+        self.same_files = same_files(self.commit, revision, project.root)
+        self._process = DeclarationProcess(self.tree, project.module, revision)
+        self.stop = self._process.stop
+
+    def kernels(self, arch: str) -> dict[str, OtherKernel]:
+        """Return every GPU case that the revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
+        with naming_missing_submodules(self.tree):
+            document = self._process.declared(arch)
+        return other_kernels_of(document.cases, self.tree, self.revision)
+
+
 def other_kernels_of(cases: Mapping[str, DeclaredCase], tree: Path, revision: str) -> dict[str, OtherKernel]:
     """Make a kernel of each case that a revision declares. Raises BadRevision."""
     others, whole = {}, tree.resolve()
