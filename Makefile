@@ -1,5 +1,5 @@
 # make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; four minutes on two
-# cores, six with cold caches.
+# cores, seven the first time.
 # make test-all: everything, also what is marked slow or once and each kernel on each shape; what CI runs.
 # make bench: times every kernel and compares with this GPU's baseline; two minutes on an H200.
 # make bench COMPARE="--against main": times every kernel in turns with that of another revision.

@@ -54,7 +54,7 @@ APART = (
     "executor",
     "footprint",
 )
-UNITS = 4  # of the other sources; the driver's are forty
+UNITS = 4  # that the other sources are compiled in
 # Unfortified, because fibers leave a stack by ways that glibc would take for a fault.
 FLAGS = ("-std=c++17", "-O3", "-U_FORTIFY_SOURCE", "-fPIC", "-fvisibility=hidden")
 _active: list[bool] = []  # whether the driver is loaded

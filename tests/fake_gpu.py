@@ -47,7 +47,7 @@ from warpwatch.devices.info import DeviceInfo, Limits
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
-from warpwatch.plugin import asked, contracts, locks
+from warpwatch.plugin import benchmark_run, contracts, locks
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
 from warpwatch.revision import commit
 from warpwatch.timing import measurement, observers, sampling
@@ -263,14 +263,14 @@ def pytest_addoption() -> None:
     worker.Worker.start = lambda self: None  # type: ignore[method-assign]
     worker.Worker.open_spares = lambda self, *given, **named: None  # type: ignore[method-assign]
     worker.Worker.start_spares = lambda self, count: None  # type: ignore[method-assign]
-    vars(asked)["sees_gpu"] = lambda: False
+    vars(benchmark_run)["sees_gpu"] = lambda: False
     vars(gpus)["model_of_all"] = lambda: PLAY.get("model", "")
     vars(gpus)["number_of_gpus"] = lambda: PLAY.get("gpus", 1)
 
 
 def pytest_configure() -> None:
     limit_files(PLAY.get("file_limit_at_start"))
-    for module in (asked, selfcheck, commit):
+    for module in (benchmark_run, selfcheck, commit):
         vars(module)["compile_other_kernels"] = compile_other_kernels
     worker.Worker.call = call  # type: ignore[method-assign]
     vars(bridge)["ask_early"] = lambda config: None

@@ -353,6 +353,10 @@ def test_the_map_names_what_is_there() -> None:
         folder = path if path.is_dir() else path.parent
         for name in re.findall(r"[\w*]+\.(?:py|toml)\b", about):
             assert list(folder.glob(name)) + list(folder.parent.glob(name)), f"{path}: {name}"
+    own = ("cli", "site", "untrusted")  # where a module is called after what it is of
+    modules = [path for path in (ROOT / "warpwatch").rglob("[!_]*.py") if path.parent.name not in own]
+    pages = "".join((ROOT / page).read_text() for page in ("CONTRIBUTING.md", "docs/design.md"))
+    assert not [path for path in modules if not re.search(rf"\b{path.name}", pages)]
     named = {path for path, _ in entries}
     packages = {init.parent for init in (ROOT / "warpwatch").rglob("__init__.py")}
     assert named >= packages
@@ -369,7 +373,7 @@ def written() -> str:
 
 
 def test_every_term_of_the_glossary_has_a_meaning_and_a_source_and_is_used() -> None:
-    terms = [line for line in GLOSSARY.read_text().splitlines() if re.match(r"\| (?!(term|name) \|)\w", line)]
+    terms = [line for line in GLOSSARY.read_text().splitlines() if re.match(r"\| (?!term \|)\w", line)]
     assert len(terms) > 50
     names: list[str] = []
     for line in terms:
@@ -381,10 +385,3 @@ def test_every_term_of_the_glossary_has_a_meaning_and_a_source_and_is_used() -> 
     for name in names:
         stem = name.lower().replace("-", " ")
         assert re.search(rf"\b{re.escape(stem)}(e?s|ed)?\b", written()), f"{name} is not used"
-
-
-def test_every_name_of_the_glossary_is_in_the_code() -> None:
-    code = "\n".join(path.read_text() for path in (ROOT / "warpwatch").rglob("*.py"))
-    for line in re.findall(r"^\| (`.+?) \|", GLOSSARY.read_text(), re.MULTILINE):
-        for name in re.findall(r"`(\w+)`", line):
-            assert re.search(rf"\b{name}\b", code), f"no {name}"

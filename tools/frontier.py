@@ -15,9 +15,9 @@ import numpy as np
 from tools.counts import percent, share
 from tools.recording import PairRecording, Process, Recording
 from tools.replay import BASELINE, Judged, Score, draw_pairs, judge_pairs, judge_saved, slow_cases, slowed
+from warpwatch.compare.processes import MAX_PROCESSES
 from warpwatch.compare.saved_self_check import CLASSES
 from warpwatch.compare.saved_verdicts import side_by_side as saved_pairs
-from warpwatch.compare.with_baseline import MAX_PROCESSES
 from warpwatch.runs.record import RunRecord
 from warpwatch.verdict import rule
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, SCREENING_PROCESSES, Verdict

@@ -34,7 +34,7 @@ from warpwatch.cli.baseline_promote import promote
 from warpwatch.cli.history import unknown_before
 from warpwatch.compare.anchors import beside_anchors
 from warpwatch.compare.history import FEWEST, SHORTEST, Cause, Ints, Step, find_steps
-from warpwatch.compare.with_baseline import Processes, SampledCase
+from warpwatch.compare.processes import Processes, SampledCase
 from warpwatch.runs.files import chosen_files, run_files
 from warpwatch.runs.record import BadRun, CaseRecord, Commit, Facts, Gpu, RunRecord, read_run
 from warpwatch.verdict.process_effects import LARGE

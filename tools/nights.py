@@ -5,7 +5,7 @@ folders of them: two of one GPU at least, and runs of --self-check or --against,
 
 A process is drawn as replay.py draws it, a GPU is one of those that were recorded. Processes of one night share a
 deviation of each case, drawn from a normal distribution: no GPU was recorded on two days, so its size is assumed. Saved
-times are judged by compare/with_baseline.py, pairs as compare/pairs.py does.
+times are judged by compare/processes.py, pairs as compare/pairs.py does.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tools.recording import PairRecording
 from tools.replay import BASELINE, draw_pairs, judge_pairs
 from tools.score import Runs
 from warpwatch.__main__ import run_command
+from warpwatch.compare.processes import MAX_PROCESSES, Processes, SampledCase
 from warpwatch.compare.saved_self_check import CLASSES
-from warpwatch.compare.with_baseline import MAX_PROCESSES, Processes, SampledCase
 from warpwatch.runs.files import chosen_files
 from warpwatch.runs.identity import VERSION, Identity, Step
 from warpwatch.runs.record import BadRun, CaseRecord, Facts, Gpu, RunRecord, by_gpu

@@ -98,7 +98,7 @@ def _of_the_same_work(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[
         )
     if len(slugs := sorted({run.slug for run in usable})) > 1:
         raise BadRun(f"these runs are of several models ({', '.join(slugs)}): give those of one")
-    names = [name for name in usable[0].cases if all(same_code(name, run, usable[0]) for run in usable)]
+    names = [name for name in usable[0].cases if all(same_work(name, run, usable[0]) for run in usable)]
     if not names:
         raise BadRun(
             "these runs have no case in common that is known to be the same work in all of them: `python -m warpwatch "
@@ -142,7 +142,7 @@ def record_pairs(runs: Sequence[RunRecord]) -> PairRecording:
     return PairRecording(medians, logs, samples)
 
 
-def same_code(name: str, run: RunRecord, other: RunRecord) -> bool:
+def same_work(name: str, run: RunRecord, other: RunRecord) -> bool:
     """True where a GPU case is known to have done the same work in both runs."""
     if name not in run.cases or run.cases[name].facts.cache == "host":
         return False

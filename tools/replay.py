@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 
 from tools.other_rules import HELION, RULES, SIMPLE, SIMPLE_PROCESSES, Rule, helion_paired
-from tools.recording import PairRecording, Process, Recording, same_code
+from tools.recording import PairRecording, Process, Recording, same_work
 from warpwatch.catalogue.cases import VENDOR_BLOCK
+from warpwatch.compare.processes import MAX_PROCESSES, Processes, SampledCase
 from warpwatch.compare.saved_self_check import CLASSES
-from warpwatch.compare.with_baseline import MAX_PROCESSES, Processes, SampledCase
 from warpwatch.runs.record import RunRecord, by_gpu
 from warpwatch.verdict.process_effects import aligned, mean_of, process_effect
 from warpwatch.verdict.rule import (
@@ -246,7 +246,7 @@ def play_unseen(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], seed: 
     rng, score = np.random.default_rng(seed), Score()
     past = [_medians_alone(run, run.cases) for run in baseline]
     for run in unseen(baseline, runs):
-        names = [name for name in run.cases if all(name in old.cases and same_code(name, run, old) for old in past)]
+        names = [name for name in run.cases if all(name in old.cases and same_work(name, run, old) for old in past)]
         ours = [name for name in names if f"-{VENDOR_BLOCK}-" not in name]
         order = [ours[which] for which in rng.permutation(len(ours))]
         if order:

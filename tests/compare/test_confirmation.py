@@ -25,7 +25,8 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.project import find_project
 from warpwatch.compare import confirmation, with_baseline
 from warpwatch.compare.confirmation import Confirmation, Then, _commits, build_then, run_to_build, seconds_of
-from warpwatch.compare.with_baseline import BaselineComparison, Processes
+from warpwatch.compare.processes import Processes
+from warpwatch.compare.with_baseline import BaselineComparison
 from warpwatch.devices.compile.compiler import Image, Target
 from warpwatch.devices.compile.toolchain import INSTALLED, BadToolchain, Toolchain
 from warpwatch.revision.commit import UNSHALLOW, CommitCase
@@ -212,9 +213,9 @@ def test_each_gpu_of_a_run_measures_its_own_pairs(recorded: Bench) -> None:
 
 JUDGES = """
 from warpwatch.compare.confirmation import Confirmation, run_to_build
-from warpwatch.plugin import asked
+from warpwatch.plugin import benchmark_run
 
-baseline = asked.Run._baseline
+baseline = benchmark_run.Run._baseline
 
 def judged(run):
     made = baseline(run)
@@ -222,7 +223,7 @@ def judged(run):
     made.confirmation = Confirmation(run=newest, project=run.project, device=run.device)
     return made
 
-asked.Run._baseline = judged
+benchmark_run.Run._baseline = judged
 """
 
 

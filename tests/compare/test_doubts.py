@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from warpwatch.compare.doubts import change_of_work, disturbance, same_code
+from warpwatch.compare.doubts import change_of_work, disturbance, is_unchanged
 from warpwatch.runs.identity import Identity
 from warpwatch.runs.launched import LaunchedKernel
 from warpwatch.runs.record import Facts
@@ -36,7 +36,7 @@ def test_a_call_that_launches_other_machine_code_does_other_work() -> None:
     kernel = LaunchedKernel(name="add", grid=(32, 1, 1), block=(128, 1, 1), registers=24, code="a1")
     then = Facts(identity=identity, launches=("add",), kernels=(kernel,))
     now = replace(then, kernels=(structs.replace(kernel, registers=34, code="b2"),))
-    assert same_code(then, [then])
+    assert is_unchanged(then, [then])
     changed = change_of_work(now, [then])
     assert changed.words == "add: other machine code, registers 24 -> 34"
-    assert same_code(now, [replace(then, launches=(), kernels=())])  # an older run does not tell
+    assert is_unchanged(now, [replace(then, launches=(), kernels=())])  # an older run does not tell

@@ -13,8 +13,8 @@ import pytest
 from tests.project import EARLIER, ROOT
 from tests.runs.identities import known
 from warpwatch.compare.doubts import PRINTS
+from warpwatch.compare.processes import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes, SampledCase
 from warpwatch.compare.reference import on_gpu
-from warpwatch.compare.with_baseline import CONTROL_BYTES, PROCESSES_OF_UNCHANGED, Processes, SampledCase
 from warpwatch.runs.record import CaseRecord, Facts, Gpu, RunRecord, by_gpu, read_runs
 from warpwatch.verdict.rule import MIN_CONTROLS, SAME_WORK, SAVED_TIMES, Decision, Verdict
 

@@ -17,7 +17,7 @@ from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.bisect import Commit, stretches
 from warpwatch.compare.code_difference import Side, SideBuild, State, compare_build
 from warpwatch.compare.comparison import listed
-from warpwatch.compare.doubts import PRINTS, SAME_CODE, change_of_work, same_code
+from warpwatch.compare.doubts import PRINTS, UNCHANGED, change_of_work, is_unchanged
 from warpwatch.compare.pairs import PairComparison
 from warpwatch.compare.self_check import own_side
 from warpwatch.compare.with_baseline import BaselineComparison
@@ -26,7 +26,7 @@ from warpwatch.devices.compile.compiler import Image
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision import declarations
 from warpwatch.revision.commit import CommitCase
-from warpwatch.revision.declared import of_code, own_identity
+from warpwatch.revision.declared import own_identity, with_code
 from warpwatch.runs.identity import Identity, Scalar, difference
 from warpwatch.runs.record import CaseRecord, Facts, RunRecord, read_runs
 from warpwatch.verdict.rule import Decision, Verdict
@@ -136,13 +136,13 @@ def test_what_cannot_be_followed_is_identical_only_where_no_file_differs() -> No
 
 def test_a_baseline_excuses_only_what_all_its_runs_are_known_to_have_done() -> None:
     own = Facts(identity=KNOWN)
-    assert same_code(own, [own, own])
+    assert is_unchanged(own, [own, own])
     for other in (None, known(draw=None), known(code="other"), known(library="b")):
-        assert not same_code(own, [own, Facts(identity=other)])
-        assert not same_code(own, [Facts(identity=other), own])
-        assert not same_code(own, [Facts(identity=other)])
-    assert not same_code(own, [])
-    assert same_code(own, [Facts(identity=known(derived=True))])
+        assert not is_unchanged(own, [own, Facts(identity=other)])
+        assert not is_unchanged(own, [Facts(identity=other), own])
+        assert not is_unchanged(own, [Facts(identity=other)])
+    assert not is_unchanged(own, [])
+    assert is_unchanged(own, [Facts(identity=known(derived=True))])
 
 
 def baseline_of(identity: Identity | None) -> BaselineComparison:
@@ -165,7 +165,7 @@ def test_a_comparison_with_a_baseline_says_what_changed_and_what_is_unknown() ->
 def test_a_comparison_with_a_baseline_names_cases_whose_time_is_not_judged() -> None:
     comparison = baseline_of(KNOWN)
     same = Decision(verdict=Verdict.IDENTICAL, processes=1)
-    reasons = {"hello-a": PRINTS, "hello-b": PRINTS, "copy-a": SAME_CODE}
+    reasons = {"hello-a": PRINTS, "hello-b": PRINTS, "copy-a": UNCHANGED}
     comparison.decisions = {name: replace(same, reason=why) for name, why in reasons.items()}
     comparison.decisions["copy-b"] = Decision(verdict=Verdict.IDENTICAL, reason="built here, does the same work")
     said = [line for line in comparison.describe() if line.startswith("the same work")]
@@ -196,9 +196,9 @@ def test_every_timed_case_of_this_repository_is_known() -> None:
 
 def test_the_version_of_a_library_is_known_or_the_work_is_not() -> None:
     identity = own_identity(CALL)
-    assert of_code(identity, "", "13.1.0").library == "cublas 13.1.0"
-    assert of_code(identity, "", "").library is None
-    assert of_code(own_identity(KERNEL), "ab").library == ""
+    assert with_code(identity, "", "13.1.0").library == "cublas 13.1.0"
+    assert with_code(identity, "", "").library is None
+    assert with_code(own_identity(KERNEL), "ab").library == ""
 
 
 def test_diff_shows_an_argument_that_changed_where_the_machine_code_did_not(tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def test_the_committed_baselines_still_have_their_controls(gpu: str, controls: i
     for case in timed_cases(PROJECT.families):
         facts = [cases[case.id].facts for cases in past if case.id in cases]
         if facts and not case.variant.on_host:
-            own = of_code(own_identity(case), facts[-1].image_hash or "", facts[-1].library or "")
-            unchanged += same_code(replace(facts[-1], identity=own), facts)
+            own = with_code(own_identity(case), facts[-1].image_hash or "", facts[-1].library or "")
+            unchanged += is_unchanged(replace(facts[-1], identity=own), facts)
     assert unchanged == controls
 
 

@@ -35,7 +35,7 @@ from tools.replay import (
     unseen,
 )
 from tools.score import Runs, table
-from warpwatch.compare.with_baseline import MAX_PROCESSES
+from warpwatch.compare.processes import MAX_PROCESSES
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import BadRun, RunRecord, read_run, read_runs
 from warpwatch.verdict import rule

@@ -13,8 +13,9 @@ from tests.fake_gpu import INFO
 from tests.project import PROJECT
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.opening import NoDevice, Settings
-from warpwatch.plugin import asked
-from warpwatch.plugin.asked import Run
+from warpwatch.plugin import benchmark_run
+from warpwatch.plugin.benchmark_run import Run
+from warpwatch.revision.commit import OtherRevision
 from warpwatch.verdict.rule import MAX_PAIR_PROCESSES, MIN_PROCESSES
 
 
@@ -40,8 +41,8 @@ def run_of(
 ) -> tuple[Run, FakeWorker]:
     """Return a run against another revision, in which bench/ is named, and its worker."""
     other = SimpleNamespace(same_files=not may_differ, stop=lambda: None)
-    monkeypatch.setattr(asked, "OtherRevision", lambda revision, project: other)
-    monkeypatch.setattr(asked, "names_benchmark", lambda config, root: True)
+    monkeypatch.setattr(benchmark_run, "OtherRevision", lambda revision, project: other)
+    monkeypatch.setattr(benchmark_run, "names_benchmark", lambda config, root: True)
     options = SimpleNamespace(add_cleanup=lambda function: None, getoption=lambda name, default=None: default, **config)
     parts: dict[str, Any] = {"config": options, "worker": FakeWorker(kind), "results": None}
     run = Run(project=PROJECT, asked=SimpleNamespace(against="HEAD"), **parts)  # type: ignore[arg-type]
@@ -61,7 +62,7 @@ def run_of(
 def test_processes_are_started_where_a_gpu_is_seen_and_files_differ(
     kind: str, seen: bool, may_differ: bool, starts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asked, "sees_gpu", lambda: seen)
+    monkeypatch.setattr(benchmark_run, "sees_gpu", lambda: seen)
     run, worker = run_of(monkeypatch, kind, may_differ)
     run.begin()
     assert (worker.started > 0) == starts
@@ -69,7 +70,7 @@ def test_processes_are_started_where_a_gpu_is_seen_and_files_differ(
 
 @pytest.mark.parametrize(("parts", "started"), [(1, MAX_PAIR_PROCESSES - 1), (2, MIN_PROCESSES - 1)])
 def test_runs_on_several_gpus_share_the_cores(parts: int, started: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked, "sees_gpu", lambda: True)
+    monkeypatch.setattr(benchmark_run, "sees_gpu", lambda: True)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(2 * MAX_PAIR_PROCESSES)))
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(parts))
     run, worker = run_of(monkeypatch, workerinput={})
@@ -78,10 +79,11 @@ def test_runs_on_several_gpus_share_the_cores(parts: int, started: int, monkeypa
 
 
 def test_a_revision_that_is_not_found_needs_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = asked.OtherRevision
-    monkeypatch.setattr(asked, "sees_gpu", lambda: True)
+    monkeypatch.setattr(benchmark_run, "sees_gpu", lambda: True)
     run, worker = run_of(monkeypatch)
-    monkeypatch.setattr(asked, "OtherRevision", lambda revision, project: find("no-such-revision", project))
+    monkeypatch.setattr(
+        benchmark_run, "OtherRevision", lambda revision, project: OtherRevision("no-such-revision", project)
+    )
     run.begin()
     run.open_spares()
     assert (run.other, worker.started, worker.opened) == (None, 0, 0)
@@ -100,9 +102,9 @@ def test_a_revision_that_is_not_found_needs_no_processes(monkeypatch: pytest.Mon
 def test_processes_open_the_gpu_that_measure_after_the_first_one(
     first: bool, may_differ: bool, found: DeviceInfo | NoDevice, opened: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asked, "open_device", lambda config: found)
+    monkeypatch.setattr(benchmark_run, "open_device", lambda config: found)
     run, worker = run_of(monkeypatch, may_differ=may_differ)
     run.begin()
-    run.first = first
+    run.is_controller = first
     run.open_spares()
     assert worker.opened == opened

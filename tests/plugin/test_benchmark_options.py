@@ -13,7 +13,7 @@ import pytest
 
 from kernels import FAMILIES
 from tests.stranger import declare, run_pytest
-from warpwatch.plugin.asked import Run
+from warpwatch.plugin.benchmark_run import Run
 from warpwatch.plugin.fixtures import too_large
 
 WHERE = "case.build.id == 'copy-naive-256-float32'"

@@ -99,7 +99,9 @@ def test_tests_of_results_on_a_gpu_and_benchmarks_have_schedulers_of_their_own(c
     config = config_with(dist="loadfile" if change == "another --dist" else "load")
     config.stash[MODEL] = "" if change == "no GPU" else "nvidia-h200"
     families = tuple(family for family in FAMILIES if family.name == "hello" or change != "no library")
-    run = SimpleNamespace(device=None, first=change == "times are taken", comparison=SimpleNamespace(active=False))
+    run = SimpleNamespace(
+        device=None, is_controller=change == "times are taken", comparison=SimpleNamespace(active=False)
+    )
     run.project = SimpleNamespace(families=families)
     plugin = cast("BenchPlugin", SimpleNamespace(run=run))
     assert type(BenchPlugin.pytest_xdist_make_scheduler(plugin, config, None)) is scheduler

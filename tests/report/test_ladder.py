@@ -12,7 +12,7 @@ from tests.project import EARLIER, ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.report.entries import share
-from warpwatch.report.ladder import same_work, tables
+from warpwatch.report.ladder import runs_of_same_work, tables
 from warpwatch.runs.record import BadRun, RunRecord, read_runs
 
 CASES = {case.id: case for case in timed_cases(FAMILIES)}
@@ -56,10 +56,10 @@ def test_tables_say_what_their_times_are() -> None:
 
 def test_tables_are_made_of_runs_of_the_same_work() -> None:
     runs = committed()
-    assert same_work(runs) == runs
+    assert runs_of_same_work(runs) == runs
     name, timed = next((n, t) for n, t in runs[0].cases.items() if "transpose-naive" in n)
     changed = {**runs[0].cases, name: replace(timed, facts=replace(timed.facts, identity=None))}
-    assert same_work([replace(runs[0], cases=changed), *runs[1:]]) == runs[1:]
+    assert runs_of_same_work([replace(runs[0], cases=changed), *runs[1:]]) == runs[1:]
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import pytest
 from tests.project import PROJECT, ROOT
 from tests.report.site_runs import Night, case_ids, identity_of, repeat, save
 from warpwatch.catalogue.project import Project
-from warpwatch.report.site.material import Material
+from warpwatch.report.site.content import Content
 from warpwatch.report.site.render import make_site, render, write_overview
 from warpwatch.runs.record import BadRun
 
@@ -228,7 +228,7 @@ def test_the_calendar_the_baseline_and_the_fastest_are_shown_once_each(site: Pat
 
 
 def test_runs_may_be_published_elsewhere(project: Project, tmp_path: Path) -> None:
-    files = render(Material.gather(project, saved(project)[-1:]), tmp_path, "https://example.org/runs/")
+    files = render(Content.gather(project, saved(project)[-1:]), tmp_path, "https://example.org/runs/")
     assert b'href="https://example.org/runs/0025_night.json"' in files["index.html"]
     assert b"benchmarks/a-gpu" not in files["index.html"]
 
@@ -237,7 +237,7 @@ def test_what_a_run_holds_is_escaped(project: Project, tmp_path: Path) -> None:
     evil = '"><script>alert(1)</script>'
     names = [*NAMES[:5], evil, "../../../etc/passwd"]
     path = save(tmp_path, names, Night(day=1, gpu={"name": evil}, facts={NAMES[3]: {"fallback": evil}}))
-    files = render(Material.gather(project, [path]), tmp_path / "site")
+    files = render(Content.gather(project, [path]), tmp_path / "site")
     assert sum(name.startswith("c/") for name in files) >= len(names)
     for name, content in files.items():
         assert re.fullmatch(r"((c|f|assets)/)?[\w-][\w.-]*", name)
@@ -248,7 +248,7 @@ def test_every_page_of_a_device_made_of_software_says_what_its_times_are(project
     names = [*NAMES[:30], *(name for name in case_ids(900) if name.startswith("matmul-serial-host-128"))]
     slow = dict.fromkeys((name for name in names if "-host-" not in name), 1e4)
     path = save(tmp_path, names, Night(day=1, factors=slow, gpu={"slug": "soft", "note": "its times are the host's"}))
-    files = render(Material.gather(project, [path]), tmp_path / "site")
+    files = render(Content.gather(project, [path]), tmp_path / "site")
     for name, content in files.items():
         assert not name.endswith(".html") or "its times are the host" in Page(content.decode()).text, name
     first = Page(files["index.html"].decode()).text

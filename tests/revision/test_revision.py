@@ -26,7 +26,7 @@ from warpwatch.devices import isolated
 from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.revision import declarations, declared
 from warpwatch.revision.commit import checkout, find_commit, is_shallow, other_kernels_of
-from warpwatch.revision.declared import BadRevision, Reading
+from warpwatch.revision.declared import BadRevision, DeclarationProcess
 from warpwatch.runs import identity
 from warpwatch.runs.record import read_runs
 
@@ -59,7 +59,7 @@ def saved(folder: Path) -> str:
 
 
 def read_declared(folder: Path) -> declared.Declared:
-    return Reading(folder, "kernels", "HEAD").declared("sm_90")
+    return DeclarationProcess(folder, "kernels", "HEAD").declared("sm_90")
 
 
 @functools.cache
@@ -224,7 +224,7 @@ def test_a_reading_that_nobody_waits_for_leaves_no_process_and_no_folder_behind(
         "os.rename('new', 'begun')\n"
         "time.sleep(600)\n",
     )
-    reading = Reading(tree, "kernels", "HEAD")
+    reading = DeclarationProcess(tree, "kernels", "HEAD")
     wait_for(tree / "begun")
     process, home = (tree / "begun").read_text().split()
     assert Path(home).is_dir()
@@ -239,7 +239,7 @@ def test_it_begins_before_the_architecture_is_known(tree: Path) -> None:
     subprocess.run(["cp", "-r", ROOT / "kernels", tree], check=True)
     with (tree / "kernels" / "__init__.py").open("a") as file:
         file.write("import pathlib\npathlib.Path('begun').touch()\n")
-    reading = Reading(tree, "kernels", "HEAD")
+    reading = DeclarationProcess(tree, "kernels", "HEAD")
     wait_for(tree / "begun")
     assert reading.declared("sm_90") == read_declared(ROOT)
 

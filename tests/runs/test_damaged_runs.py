@@ -35,7 +35,7 @@ from warpwatch.report import family_tables, ladder
 from warpwatch.report import tables as report
 from warpwatch.report.entries import Results
 from warpwatch.report.pictures import pictures_of
-from warpwatch.report.site.material import Material
+from warpwatch.report.site.content import Content
 from warpwatch.report.site.render import render
 from warpwatch.runs.faults import Fault, Place
 from warpwatch.runs.files import run_files
@@ -270,7 +270,7 @@ def kept_beside(nights: Path) -> Path:
 def site_of(path: Path, good: Sequence[Path]) -> None:
     """Make the pages of a run with good nights before it, and compared with a baseline of those."""
     project = replace(PROJECT, root=path.parent, baselines_folder=str(kept_beside(path.parent)))
-    files = render(Material.gather(project, [*good, path]), path.parent / "site")
+    files = render(Content.gather(project, [*good, path]), path.parent / "site")
     print(*files.values())
 
 

@@ -72,7 +72,7 @@ def kernel_that(call: Callable[..., Any]) -> Kernel:
 @pytest.mark.parametrize(("case", "prints"), [("hello-hello-5x5-4-none", True), (CASE.id, False)])
 def test_it_is_recorded_that_a_kernel_prints(case: str, prints: bool) -> None:
     kernel = kernel_that(lambda *_: None)
-    assert measurement.declared(kernel, find_case(FAMILIES, case))["prints"] == prints
+    assert measurement.facts_before_launch(kernel, find_case(FAMILIES, case))["prints"] == prints
 
 
 @pytest.mark.once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.project import ROOT
-from warpwatch.compare.with_baseline import Processes, SampledCase
+from warpwatch.compare.processes import Processes, SampledCase
 from warpwatch.runs.record import CaseRecord, RunRecord, read_run
 from warpwatch.verdict.rule import MEASURED, Effect, Verdict, expected_unsure, unpaired
 

@@ -26,7 +26,7 @@ from warpwatch.cli.options import progress
 from warpwatch.devices.compile.compiler import CompileError, Image, NoCompiler, Target, nvcc
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.revision.commit import checkout, compile_other_kernels, find_commit, read_other_kernels
-from warpwatch.revision.declared import BadRevision, of_code
+from warpwatch.revision.declared import BadRevision, with_code
 from warpwatch.runs.files import chosen_files, read_content, run_files, write_whole
 from warpwatch.runs.identity import Identity
 from warpwatch.runs.record import BadRun, Facts, RunRecord, read_document, read_run
@@ -53,7 +53,7 @@ class CommitWork:
             return "its commit does not declare it"
         if facts.image_hash is None:
             return "its machine code was not recorded"
-        identity: Identity = of_code(kernel.identity, facts.image_hash, facts.library or "")
+        identity: Identity = with_code(kernel.identity, facts.image_hash, facts.library or "")
         if not kernel.call:
             image, launch = self.images.get(key(kernel)), kernel.steps[0].launch
             if isinstance(image, CompileError):

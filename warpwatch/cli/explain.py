@@ -33,7 +33,7 @@ from warpwatch.explain.explanation import CaseCode, Explanation, code_of, explai
 from warpwatch.explain.profile import METRICS, NoProfile, Profile, Side, grown
 from warpwatch.report.document import Cause, cause_of
 from warpwatch.revision.commit import SAME_LIBRARY, CommitCase, build_cases, same_files
-from warpwatch.revision.declared import BadRevision, of_code, own_identity
+from warpwatch.revision.declared import BadRevision, own_identity, with_code
 from warpwatch.revision.unpacked import checkout, missing_submodules
 from warpwatch.runs.explained import Figure
 from warpwatch.runs.identity import difference
@@ -125,7 +125,7 @@ def _explain_call(project: Project, case: Case, built: CommitCase, device: Devic
 
     Raises BadRevision where the commit's side fails, DeviceError where the working tree's does.
     """
-    besides = difference(built.identity, of_code(own_identity(case), "", SAME_LIBRARY)).besides("code")
+    besides = difference(built.identity, with_code(own_identity(case), "", SAME_LIBRARY)).besides("code")
     lines, old, new, verdict = list[Line](), Launched(), Launched(), Verdict.SLOWER
     if device:
         taken, old = _measure_call(project, case, built, Settings(kind="gpu"))

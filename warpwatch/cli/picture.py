@@ -9,7 +9,7 @@ from pathlib import Path
 from warpwatch.catalogue.project import Project
 from warpwatch.cli.options import add_runs
 from warpwatch.report.entries import Results
-from warpwatch.report.ladder import listed, same_work
+from warpwatch.report.ladder import listed, runs_of_same_work
 from warpwatch.report.pictures import shares
 from warpwatch.runs.files import chosen_files, write_whole
 from warpwatch.runs.record import BadRun, RunRecord, read_run
@@ -31,7 +31,7 @@ def run(project: Project, *, runs: Sequence[Path], folder: Path | None) -> int:
 
 def pictures(project: Project, runs: Sequence[RunRecord], folder: Path) -> list[Path]:
     """Draw the families and element types that have ``ladder_shapes``. Raises BadRun where no run has one of them."""
-    results, drawn = Results(families=project.families, runs=same_work(runs)), dict[Path, bytes]()
+    results, drawn = Results(families=project.families, runs=runs_of_same_work(runs)), dict[Path, bytes]()
     for family, dtype in dict.fromkeys(
         (family, dtype) for family, dtype, _ in listed(project.families, "ladder_shapes")
     ):

@@ -20,7 +20,7 @@ from warpwatch.machine_code.cubin import read_cubin
 from warpwatch.runs.faults import one_line
 from warpwatch.runs.record import LONG_AGO, CaseRecord, Facts, RunRecord, typed
 from warpwatch.timing.measurement import Measured
-from warpwatch.timing.probes import peak_rate
+from warpwatch.timing.roofs import peak_rate
 from warpwatch.timing.timer import kernel_seconds
 from warpwatch.verdict.contracts import Clause, Rate, Standing, exact, judge
 

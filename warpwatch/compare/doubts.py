@@ -10,13 +10,13 @@ from warpwatch.runs.launched import LAUNCHES, Launched
 from warpwatch.runs.record import Facts
 from warpwatch.timing.nvml import STEADY_CLOCK
 
-SAME_CODE = "its machine code, launches, arguments and inputs are the baseline's: GPU, driver or memory, not the kernel"
+UNCHANGED = "its machine code, launches, arguments and inputs are the baseline's: GPU, driver or memory, not the kernel"
 
 # Five microseconds of printf, in kernels of 45 to 150, depend on how many GPUs the machine has (H100 and H200).
 PRINTS = "it prints, and how long that takes depends on the machine: pairs alone judge its time"
 
 
-def same_code(facts: Facts, past: Sequence[Facts]) -> bool:
+def is_unchanged(facts: Facts, past: Sequence[Facts]) -> bool:
     """Tell whether all of the past are known to have done the same work."""
     return not change_of_work(facts, past)
 

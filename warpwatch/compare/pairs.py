@@ -25,7 +25,7 @@ from warpwatch.timing.measurement import (
     WARM_UP_SHARE,
     Again,
     Measured,
-    declared,
+    facts_before_launch,
     take_next_process,
 )
 from warpwatch.timing.nvml import clock_facts
@@ -126,10 +126,10 @@ class Pair:
                 apart.stop()
                 newer.stop()
 
-    def first(self, seconds: float, warm_up: bool) -> Measured:
+    def take_first(self, seconds: float, warm_up: bool) -> Measured:
         """Measure both sides in the run's own process and keep the samples for pytest-benchmark. Raises as ``take``."""
         taken, measured = self.take(0, seconds, warm_up), self.measured
-        measured.facts |= taken.facts | declared(measured.kernel, measured.case)
+        measured.facts |= taken.facts | facts_before_launch(measured.kernel, measured.case)
         measured.facts["hold_timeouts"] = taken.thrown_away
         measured.facts |= clock_facts(taken.clocks)
         measured.remark_on_facts()

@@ -13,8 +13,9 @@ import msgspec
 
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.pairs import LOOKS, combined
+from warpwatch.compare.processes import Processes, SampledCase, relevant_runs
 from warpwatch.compare.reference import difference, on_gpu
-from warpwatch.compare.with_baseline import Processes, SampledCase, relevant_runs, sort_out, taken_out
+from warpwatch.compare.with_baseline import sort_out, taken_out
 from warpwatch.runs.record import RunRecord, Sides, by_gpu
 from warpwatch.timing.pair_samples import PairSamples
 from warpwatch.verdict.rule import Decision, Effect, combine, decide, learn

@@ -99,7 +99,7 @@ class SelfCheck(Comparison):
         measured = Measured(kernel=kernel, case=case, kind="cold" if cold else "warm")
         image, checked = kernel.image.path, kernel.checked.path
         pair = Pair(measured=measured, other=own_side(case), other_image=image, image=image, checked=checked)
-        pair.first(PAIR_SECONDS, budget.warm_up)
+        pair.take_first(PAIR_SECONDS, budget.warm_up)
         self.side_by_side.pairs[case.id] = pair
         return measured
 

@@ -28,7 +28,7 @@ from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.other_kernel import OtherKernel, key
 from warpwatch.machine_code.cubin import code_digest
 from warpwatch.revision.commit import SAME_LIBRARY
-from warpwatch.revision.declared import of_code, own_identity
+from warpwatch.revision.declared import own_identity, with_code
 from warpwatch.runs.identity import difference, incomparable
 from warpwatch.runs.launched import Launched
 from warpwatch.timing.measurement import Again, Budget, Measured
@@ -90,7 +90,7 @@ class RevisionComparison(Comparison):
             load_in_background()
         kernel.worker.await_spares()
         try:
-            measured = pair.first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
+            measured = pair.take_first(min(budget.seconds, PAIR_SECONDS), budget.warm_up)
         except SameWork:
             self.decisions[case.id] = Decision(verdict=Verdict.IDENTICAL)
             return None
@@ -133,8 +133,8 @@ class RevisionComparison(Comparison):
         if why or isinstance(image, CompileError):
             why = why or str(image).partition("\n")[0]
             return Decision(verdict=Verdict.INCOMPARABLE, reason=f"in {self.revision}, {why}")
-        before = of_code(other.identity, self._digest(image), SAME_LIBRARY)
-        after = of_code(own_identity(case), self._digest(own), SAME_LIBRARY)
+        before = with_code(other.identity, self._digest(image), SAME_LIBRARY)
+        after = with_code(own_identity(case), self._digest(own), SAME_LIBRARY)
         changed = difference(before, after, same_source=self.same_files)
         if (changed or self.toolchain) and not call:
             self.costs[case.build.id] = compile_cost.cost_of(image, own)

@@ -49,7 +49,7 @@ def launch_all(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launched:
+class NotedLaunch:
     """A launch of a test, to be repeated under the tools. ``inputs``: None for those that ``seed`` draws."""
 
     case: Case
@@ -78,7 +78,7 @@ class Kernel:
     build: Build
     image: Image
     checking_image: Image | None = None
-    launched: list[Launched] | None = field(default=None, compare=False)
+    launched: list[NotedLaunch] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"Kernel({self.build.id})"
@@ -94,10 +94,10 @@ class Kernel:
         """Launch once on these inputs; ``placement`` says how arrays and blocks are laid out."""
         build = self.build
         case = make_case(build.family, build.variant, build.configuration, shape, build.dtype)
-        self._note(Launched(case=case, image=self.image.path, placement=placement, inputs=inputs))
+        self._note(NotedLaunch(case=case, image=self.image.path, placement=placement, inputs=inputs))
         return self.worker.call(run_case, case, self.image.path, inputs, placement)
 
-    def _note(self, launch: Launched) -> None:
+    def _note(self, launch: NotedLaunch) -> None:
         if self.launched is not None:
             self.launched.append(launch)
 
@@ -105,7 +105,7 @@ class Kernel:
         """Evaluate a case of this build as devices/evaluate.py does; ``options``: of ``plan`` there."""
         image = self.image.path
         drawn = {name: options[name] for name in ("seed", "exact") if name in options}
-        self._note(Launched(case=case, image=image, placement=placement, **drawn))
+        self._note(NotedLaunch(case=case, image=image, placement=placement, **drawn))
         if not self.worker.settings.untrusted:
             return self.worker.call(evaluate_case, case, image, again, placement, **options)
         trial = plan(case, **options)  # right results stay in this process, and the other one launches

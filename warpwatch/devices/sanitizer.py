@@ -25,7 +25,7 @@ from warpwatch.devices.child import Child, launch
 from warpwatch.devices.compile.compiler import CompileError, compile_file, from_pypi, name_from, nvcc
 from warpwatch.devices.foreign_text import plain_lines
 from warpwatch.devices.gpu import Device
-from warpwatch.devices.kernel import Launched
+from warpwatch.devices.kernel import NotedLaunch
 from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.opening import NoDevice, Settings
 from warpwatch.devices.references import drawn
@@ -125,7 +125,7 @@ def _name(file: str, root: Path) -> str:
     return str(name_from(root, path) if path.is_relative_to(root) or not here else here)
 
 
-def launch_watched(launches: Sequence[Launched]) -> list[str]:
+def launch_watched(launches: Sequence[NotedLaunch]) -> list[str]:
     """Launch each once, in the child, in memory that nothing hides or writes before. Returns the errors.
 
     There are no guard bands, behind which a tool would not see the end of an array, and results are not read: a test
@@ -206,7 +206,7 @@ class Sanitizer:
         why = "; ".join(filter(None, words)) or "it does not find the fault that is planted for it"
         return f"{NAME} --tool {self.tool} does not work here: {why}"
 
-    def watch(self, launches: Sequence[Launched], accepted: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    def watch(self, launches: Sequence[NotedLaunch], accepted: Iterable[str] = ()) -> tuple[list[str], list[str]]:
         """Launch under the tool. Returns its findings, and the keys of those that were ``accepted``.
 
         A launch that fails without a finding is one, because it was not watched.
@@ -247,7 +247,7 @@ def refusals(sanitizers: Sequence[Sanitizer]) -> list[str]:
 
 
 def watch_all(
-    sanitizers: Sequence[Sanitizer], launches: Sequence[Launched], accepted: Iterable[str]
+    sanitizers: Sequence[Sanitizer], launches: Sequence[NotedLaunch], accepted: Iterable[str]
 ) -> tuple[list[str], list[str]]:
     """Launch under all tools at the same time, and return what ``Sanitizer.watch`` does of each."""
     with stopping(sanitizers) as pool:

@@ -1,8 +1,6 @@
 """Runs kernels in a child process, the worker process: starts and ends it, and both ends of its calls.
 
-After an illegal address the driver refuses every further CUDA call of the process, even with a new context (measured
-with driver 580 on an H200), and a kernel that never ends can only be stopped with its process. So kernels run in a
-child process. When a kernel breaks it, that case fails, and the next case gets a new process.
+When a kernel breaks that process, its case fails, and the next case gets a new process (docs/design.md says why).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from warpwatch.explain.causes import Cause, KernelSide, causes, likely
 from warpwatch.machine_code.cubin import Needs, read_cubin
 from warpwatch.machine_code.disassembler import NoDisassembler, read_code
 from warpwatch.revision.commit import CommitCase
-from warpwatch.revision.declared import of_code, own_identity
+from warpwatch.revision.declared import own_identity, with_code
 from warpwatch.runs.explained import Explained, Figure, RecordedCause
 from warpwatch.runs.identity import Identity, difference
 from warpwatch.runs.launched import Launched
@@ -107,13 +107,13 @@ def _counts(entry: str, old: KernelSide, new: KernelSide) -> str:
 
 def own_code(case: Case, image: Image) -> CaseCode:
     """Describe the working tree's side of a case."""
-    identity = of_code(own_identity(case), image.image_hash)
+    identity = with_code(own_identity(case), image.image_hash)
     return CaseCode(image=image, kernels=kernels_of(case.build), steps=case.steps, identity=identity)
 
 
 def other_code(other: OtherKernel, image: Image) -> CaseCode:
     """Describe another revision's side of a case."""
-    identity = of_code(other.identity, image.image_hash)
+    identity = with_code(other.identity, image.image_hash)
     return CaseCode(image=image, kernels=other.kernels, steps=other.steps, identity=identity)
 
 

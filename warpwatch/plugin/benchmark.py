@@ -20,7 +20,7 @@ from warpwatch.devices.compile.compiler import nvcc
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin import locks
-from warpwatch.plugin.asked import RUN, Asked, Run, refuse
+from warpwatch.plugin.benchmark_run import RUN, Asked, Run, refuse
 from warpwatch.plugin.cases import is_timed, parameter_in, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.device import MODEL
@@ -29,7 +29,7 @@ from warpwatch.plugin.options import BENCHMARK, named_options
 from warpwatch.plugin.pytest_benchmark_bridge import Benchmarks, Postponed, add_to_junit
 from warpwatch.plugin.reports import TESTS
 from warpwatch.plugin.storage import Results
-from warpwatch.plugin.xdist.processes import SLUG, hand, hand_back, handed_back, is_first, is_part, number_of_parts
+from warpwatch.plugin.xdist.processes import SLUG, hand, hand_back, handed_back, is_controller, is_part, number_of_parts
 from warpwatch.runs.record import NO_GPU, Outcome, recorded
 from warpwatch.timing import sampling
 from warpwatch.timing.measurement import Again
@@ -119,7 +119,7 @@ class BenchPlugin:
             config.addinivalue_line("python_files", BENCHMARK)
             config.addinivalue_line("python_functions", "bench_kernel")
         self.run.begin()
-        if self.run.first:  # a process that replaced one which died would take the GPU of another
+        if self.run.is_controller:  # a process that replaced one which died would take the GPU of another
             config.option.maxworkerrestart = "0"
 
     @pytest.hookimpl(trylast=True)
@@ -132,7 +132,7 @@ class BenchPlugin:
     def pytest_sessionstart(self) -> None:
         """Find what is wrong before processes are started, or at once; have spare processes open the GPU."""
         self.run.open_spares()
-        if self.run.first and not self.config.option.collectonly:
+        if self.run.is_controller and not self.config.option.collectonly:
             if not self.config.stash[MODEL]:
                 self._prepare(timed_cases(self.run.project.families))
             # Two runs that each held one GPU and wanted the other's would wait for one another.
@@ -141,13 +141,13 @@ class BenchPlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
         """Find the rest of what is wrong while processes of xdist start; they collect the tests, this one does not."""
-        if self.run.first and self.config.stash[MODEL] and not self.config.option.collectonly:
+        if self.run.is_controller and self.config.stash[MODEL] and not self.config.option.collectonly:
             self._prepare(timed_cases(self.run.project.families))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = list(filter(is_timed, session.items))
-        if self.run.first or self.run.measures_part:
-            Benchmarks(self.config).measure_here(save=self.run.first)
+        if self.run.is_controller or self.run.measures_part:
+            Benchmarks(self.config).measure_here(save=self.run.is_controller)
         if not items or self.config.option.collectonly or (is_part(self.config) and not self.run.measures_part):
             return
         try:
@@ -170,15 +170,15 @@ class BenchPlugin:
         self._progress = Progress(config.pluginmanager.get_plugin("terminalreporter"))
         if isinstance(run.device, DeviceInfo):
             toolkit = {"toolkit": nvcc(run.device.timing_target.program).version}
-            run.gpu = run.worker.call(sampling.describe_gpu, run.cold, not run.first) | toolkit
+            run.gpu = run.worker.call(sampling.describe_gpu, run.cold, not run.is_controller) | toolkit
             note = f"{run.device.name}: {run.device.note}" if run.device.note else how_times_are_read(run.gpu)
             run.notes += [*filter(None, [note]), *run.gpu.get("remarks", ())]
-            if run.device.has_gpu_clock and not run.first:  # the software device's times judge nothing
+            if run.device.has_gpu_clock and not run.is_controller:  # the software device's times judge nothing
                 run.notes += locks.hold_gpu(config, f"GPU {run.gpu['uuid']}", run.gpu["uuid"])
         refuse(run.objections_to_device())
         benchmarks = Benchmarks(config)
-        if run.measures_part or run.first:
-            benchmarks.measure_here(save=run.first)
+        if run.measures_part or run.is_controller:
+            benchmarks.measure_here(save=run.is_controller)
         benchmarks.save_samples(always=bool(run.gpu) and not run.measures_part)
         self.results.take_over(run.gpu.get("slug", NO_GPU), len(run.selected), run.notes)
         run.comparison = run.find_comparison(self._progress)
@@ -201,11 +201,11 @@ class BenchPlugin:
         """Give all cases their verdicts together when all are measured; an interrupted run gives none."""
         run, slower = self.run, dict[str, str]()
         verdicts: dict[str, dict[str, str]] = {}
-        if run.comparison.active and not run.first:
+        if run.comparison.active and not run.is_controller:
             threading.Thread(target=rule.get_ready).start()  # while kernels run, a second or less
         try:
             result = yield
-            if (run.comparison.active or run.contracts.active) and not run.first:
+            if (run.comparison.active or run.contracts.active) and not run.is_controller:
                 self._conclude(Again(run.cold, self._measuring, self._broken, self._progress.say))
                 run.worker.leave()  # it ends while verdicts are explained and reported
                 if document := run.comparison.document():
@@ -283,7 +283,7 @@ class BenchPlugin:
         """Fail a run that compared too little, and say so below everything else that pytest prints."""
         if self.run.measures_part and self.run.selected:
             hand_back(self.config, PART, pickle.dumps(self._part()))
-        if self.run.first and self.run.selected:
+        if self.run.is_controller and self.run.selected:
             self._join()
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         self._last_words = words = self._ending.conclude(session, exitstatus, reporter)
@@ -328,12 +328,12 @@ class BenchPlugin:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """Return the scheduler of a benchmark; or of tests of results, several of which may run on one GPU."""
-        if not is_first(config) or config.option.dist != "load":
+        if not is_controller(config) or config.option.dist != "load":
             return None
         from warpwatch.plugin.xdist.scheduling import TimedUnits, Units  # noqa: PLC0415  # which imports xdist's own
 
         run, families = self.run, self.run.project.families
-        if run.first:
+        if run.is_controller:
             progress = functools.partial(self._progress, "timing") if run.comparison.active else None
             return TimedUnits(config, log, families, progress)
         # The software device runs no library, and skips such tests.

@@ -16,7 +16,7 @@ from warpwatch.catalogue.cases import Build, Case
 from warpwatch.devices.compile.background import Check, Compilation, Job
 from warpwatch.devices.compile.compiler import NoCompiler, Target, architectures, cache_notes
 from warpwatch.devices.info import DeviceInfo
-from warpwatch.plugin.asked import RUN
+from warpwatch.plugin.benchmark_run import RUN
 from warpwatch.plugin.cases import build_of, is_timed, parameter_of
 from warpwatch.plugin.device import CACHE_NOTES, WORKER, open_device
 from warpwatch.plugin.locks import is_locked, permit_to_compile

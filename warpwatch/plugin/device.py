@@ -18,7 +18,7 @@ from warpwatch.devices.machine import DeviceError
 from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.plugin.options import spelled, value_of
-from warpwatch.plugin.xdist.processes import is_first, is_part
+from warpwatch.plugin.xdist.processes import is_controller, is_part
 
 PROJECT = pytest.StashKey[Project]()
 WORKER = pytest.StashKey[Worker]()
@@ -119,7 +119,7 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None, None, None]:
     if not is_part(config) and not config.stash[MODEL]:
         open_device(config)
     yield
-    if is_first(config) and not config.stash[MODEL]:
+    if is_controller(config) and not config.stash[MODEL]:
         config.stash[WORKER].stop()  # the worker processes of xdist open it again
 
 

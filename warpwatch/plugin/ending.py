@@ -28,7 +28,7 @@ from warpwatch.devices.compile.background import on_all_cores
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.explain.explanation import CaseCode, explain, explain_call, other_code, own_code
 from warpwatch.plugin import judge
-from warpwatch.plugin.asked import Asked, Run
+from warpwatch.plugin.benchmark_run import Asked, Run
 from warpwatch.plugin.contracts import BROKEN
 from warpwatch.plugin.options import named_options, spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import Benchmarks

@@ -35,14 +35,14 @@ from warpwatch.devices.compile.compiler import CompileError
 from warpwatch.devices.evaluate import judged
 from warpwatch.devices.gpu import Device
 from warpwatch.devices.info import HALVED, QUICK, SOFTWARE_LAUNCHES, DeviceInfo
-from warpwatch.devices.kernel import Kernel, Launched
+from warpwatch.devices.kernel import Kernel, NotedLaunch
 from warpwatch.devices.machine import DeviceError, NoFigure
 from warpwatch.devices.mismatch import WrongResult
 from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.placement import PLAIN, Placement
 from warpwatch.devices.worker import Worker, call_missing
 from warpwatch.plugin import judge
-from warpwatch.plugin.asked import RUN, asked_observers
+from warpwatch.plugin.benchmark_run import RUN, asked_observers
 from warpwatch.plugin.cases import is_timed, parameter_of
 from warpwatch.plugin.compile_step import COMPILATION
 from warpwatch.plugin.contracts import Contracts, next_steps
@@ -50,7 +50,7 @@ from warpwatch.plugin.device import PROJECT, WORKER, open_device
 from warpwatch.plugin.options import spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import BenchmarkFixture, timed_rounds
 from warpwatch.plugin.xdist.processes import is_part
-from warpwatch.revision.declared import of_code, own_identity
+from warpwatch.revision.declared import own_identity, with_code
 from warpwatch.timing.measurement import Budget, announce_next
 from warpwatch.verdict.contracts import BrokenContract, Clause, Standing
 
@@ -97,7 +97,7 @@ class Measure:
             measured.take_for_rounds()
         if not self.case.variant.on_host:
             version = measured.facts.get("library", "")
-            identity = of_code(own_identity(self.case), self.kernel.image.image_hash, version)
+            identity = with_code(own_identity(self.case), self.kernel.image.image_hash, version)
             measured.facts["identity"] = msgspec.to_builtins(identity)
         rounds, parameters = measured.rounds, self.case.parameters
         with timed_rounds(benchmark, measured.sample, rounds, parameters=parameters, facts=measured.facts) as stats:
@@ -115,7 +115,7 @@ class Measure:
 # Copies of operands and result: as drawn, as read back, in the memory of a device that uses the host's, of further
 # inputs, and as the reference computes with them.
 COPIES = 6
-LAUNCHES = pytest.StashKey[list[Launched]]()  # of a test, for compute-sanitizer
+NOTED = pytest.StashKey[list[NotedLaunch]]()  # of a test, for compute-sanitizer
 FAILURES = pytest.StashKey[list[str]]()  # of a test: messages of its checks that failed
 # Properties of a test, in JUnit's file too: why no further inputs were tried; what is odd of a case that is right; how
 # often it was asked for the same bits, and whether it gave them.
@@ -421,7 +421,7 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
         timed = stash[COMPILATION].image(build, timing) if is_timed(request.node) else checked
     except CompileError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-    yield Kernel(worker, build, timed, checked, request.node.stash.get(LAUNCHES, None))
+    yield Kernel(worker, build, timed, checked, request.node.stash.get(NOTED, None))
     if build.variant.call:
         judge.note_confinement(worker)
 
@@ -453,16 +453,16 @@ def warpwatch_check(
         launches=launches,
         cheap=cheap,
         of_cheapest=0 if value_of(request.config, "launches") else DeviceInfo.launches,
-        launched=request.config.stash.setdefault(LAUNCHED, {}),
+        launched=request.config.stash.setdefault(LAUNCHED_BY, {}),
         clauses=functools.partial(request.config.stash[RUN].contracts.once, warpwatch_kernel, compilation),
         properties=request.node.user_properties,
         failures=request.node.stash.setdefault(FAILURES, []),
         other=functools.partial(other_worker, request.config) if value_of(request.config, "deterministic") else None,
-        repeated=request.config.stash.setdefault(ASKED, set()),
+        repeated=request.config.stash.setdefault(REPEATED_CASES, set()),
     )
 
 
-ASKED = pytest.StashKey[set[str]]()  # cases that were asked for the same bits
+REPEATED_CASES = pytest.StashKey[set[str]]()  # cases that were asked for the same bits
 OTHER = pytest.StashKey[Worker]()  # the worker of another process, whose results have to have the same bits
 
 
@@ -474,7 +474,7 @@ def other_worker(config: pytest.Config) -> Worker:
     return config.stash[OTHER]
 
 
-LAUNCHED = pytest.StashKey[dict[str, str]]()  # cases that were launched several times, and the test that did it
+LAUNCHED_BY = pytest.StashKey[dict[str, str]]()  # cases that were launched several times, and the test that did it
 
 
 def launches_of(request: pytest.FixtureRequest) -> tuple[int, float]:

@@ -32,7 +32,7 @@ from warpwatch.devices.opening import NoDevice
 from warpwatch.devices.worker import accepted_findings
 from warpwatch.plugin import judge
 from warpwatch.plugin import pytest_benchmark_bridge as bridge
-from warpwatch.plugin.asked import RUN
+from warpwatch.plugin.benchmark_run import RUN
 from warpwatch.plugin.cases import CASE, LAUNCHED, build_of, is_timed, parameter_of
 from warpwatch.plugin.contracts import BROKEN
 from warpwatch.plugin.device import CACHE_NOTES, DEVICE, PROJECT, WORKER

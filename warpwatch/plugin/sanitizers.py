@@ -15,15 +15,15 @@ import pytest
 from warpwatch.catalogue.names import BadCase
 from warpwatch.catalogue.project import Project
 from warpwatch.devices.accepting import accepted_of
-from warpwatch.devices.kernel import Launched
+from warpwatch.devices.kernel import NotedLaunch
 from warpwatch.devices.machine import LATE, DeviceError
 from warpwatch.devices.opening import NoDevice, Settings
 from warpwatch.devices.sanitizer import MOST_BYTES, Sanitizer, find_program, refusals, watch_all
 from warpwatch.plugin.cases import LAUNCHED, build_of
-from warpwatch.plugin.fixtures import LAUNCHES
+from warpwatch.plugin.fixtures import NOTED
 from warpwatch.plugin.options import asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.reports import ACCEPTED, FOUND
-from warpwatch.plugin.xdist.processes import is_first, is_part
+from warpwatch.plugin.xdist.processes import is_controller, is_part
 
 # Properties of a test: how many of its launches the tools watched, and why they did not watch others.
 WATCHED, NOT_WATCHED = "launches under compute-sanitizer", "not under compute-sanitizer"
@@ -61,7 +61,7 @@ class Sanitizers:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Let each tool find a planted fault before the tests. Raises UsageError where one does not."""
-        if session.items and not is_first(self._config) and (refused := refusals(self._sanitizers)):
+        if session.items and not is_controller(self._config) and (refused := refusals(self._sanitizers)):
             text = f"{self._option}: {'; '.join(refused)}"
             if not is_part(self._config):
                 raise pytest.UsageError(text)
@@ -69,12 +69,12 @@ class Sanitizers:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        item.stash[LAUNCHES] = []
+        item.stash[NOTED] = []
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         item.stash[FOUND] = ""
-        item.stash[LAUNCHES].clear()  # of an earlier run of this test
+        item.stash[NOTED].clear()  # of an earlier run of this test
         try:
             result = yield
         except pytest.skip.Exception:
@@ -89,10 +89,10 @@ class Sanitizers:
 
     def _watch(self, item: pytest.Item) -> str:
         """Launch under the tools what a test has launched, and return their findings."""
-        launches = dict[object, Launched]()
-        if not item.stash[LAUNCHES]:
+        launches = dict[object, NotedLaunch]()
+        if not item.stash[NOTED]:
             return ""
-        for each in item.stash[LAUNCHES]:
+        for each in item.stash[NOTED]:
             if each.case.variant.on_host or self._known.setdefault(each.key, item.nodeid) != item.nodeid:
                 continue
             if each.case.variant.call:

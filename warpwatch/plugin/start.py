@@ -27,7 +27,7 @@ from warpwatch.plugin.cases import BUILDS_HELP, CASES_HELP
 from warpwatch.plugin.device import CACHE_NOTES, MODEL, PROJECT, WORKER
 from warpwatch.plugin.options import asks_only, setting_of, spelled, value_of
 from warpwatch.plugin.pytest_benchmark_bridge import without_capture
-from warpwatch.plugin.xdist.processes import is_first
+from warpwatch.plugin.xdist.processes import is_controller
 
 SECONDS = 10.0  # between two lines on what is waited for
 # Warnings of pytest-benchmark's: a kernel that is wrong, or that is the same machine code as before, gets no figure.
@@ -91,7 +91,9 @@ def _set_up(config: pytest.Config, setting: Setting, worker: Worker) -> None:
     _add_settings(config)
     take_over_tests(config)
     config.stash[CACHE_NOTES] = {}
-    config.stash[MODEL] = gpus.model_of_all() if is_first(config) and worker.settings.kind in ("auto", "gpu") else ""
+    config.stash[MODEL] = (
+        gpus.model_of_all() if is_controller(config) and worker.settings.kind in ("auto", "gpu") else ""
+    )
     try:
         config.stash[PROJECT] = worker.project = project = _load(config, setting, worker.settings)
     except BadProject as error:

@@ -55,8 +55,8 @@ def _range(values: Sequence[float | None]) -> str:
     return f"{values[0]:.3f} ({min(single):.3f} to {max(single):.3f})" if values[0] is not None and single else ""
 
 
-def same_work(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs whose cases on the GPU are all known to be the work that they are in the last run, which is among them."""
+def runs_of_same_work(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the runs whose cases on the GPU are all known to do the work of the last run, which is among them."""
     last = runs[-1].cases
     return [
         run
@@ -91,7 +91,7 @@ def tables(runs: Sequence[RunRecord], families: Sequence[Family]) -> str:
 
     Only runs that did the work of the last one are used. Raises BadRun where they have none of these shapes.
     """
-    results = Results(families=families, runs=same_work(runs))
+    results = Results(families=families, runs=runs_of_same_work(runs))
     parts = [
         table.markdown()
         for family in families

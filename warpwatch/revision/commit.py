@@ -17,7 +17,7 @@ from warpwatch.devices.compile.compiler import CompileError, Image, Target
 from warpwatch.devices.compile.entries import Kernels, compile_entries
 from warpwatch.devices.compile.ready import code_image
 from warpwatch.devices.other_kernel import OtherKernel, OtherStep, key
-from warpwatch.revision.declared import BadRevision, DeclaredCase, Reading, of_code
+from warpwatch.revision.declared import BadRevision, DeclarationProcess, DeclaredCase, with_code
 from warpwatch.revision.unpacked import checkout as checkout  # noqa: PLC0414  # users import both from here
 from warpwatch.revision.unpacked import git as git  # noqa: PLC0414
 from warpwatch.revision.unpacked import message, naming_missing_submodules
@@ -111,9 +111,31 @@ def read_other_kernels(
     ``every_build``: and a case of each build that is tested and not timed.
     """
     with naming_missing_submodules(tree):
-        document = Reading(tree, module, revision).declared(arch)
+        document = DeclarationProcess(tree, module, revision).declared(arch)
     cases = {**document.cases, **document.untimed} if every_build else document.cases
     return other_kernels_of(cases, tree, revision)
+
+
+class OtherRevision:
+    """Reads another revision in the background, until ``kernels`` needs it.
+
+    ``commit``, ``tree``: of that revision, and the folder that it is unpacked in. ``same_files``: no file of the
+    repository differs from it. ``stop`` ends the process that reads, if it still runs.
+    """
+
+    def __init__(self, revision: str, project: Project) -> None:
+        """Begin to read. Raises BadRevision."""
+        self.revision, self.commit = revision, find_commit(revision, project.root)
+        self.tree = checkout(self.commit, revision, project)
+        self.same_files = same_files(self.commit, revision, project.root)
+        self._process = DeclarationProcess(self.tree, project.module, revision)
+        self.stop = self._process.stop
+
+    def kernels(self, arch: str) -> dict[str, OtherKernel]:
+        """Return every GPU case that the revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
+        with naming_missing_submodules(self.tree):
+            document = self._process.declared(arch)
+        return other_kernels_of(document.cases, self.tree, self.revision)
 
 
 def other_kernels_of(cases: Mapping[str, DeclaredCase], tree: Path, revision: str) -> dict[str, OtherKernel]:
@@ -202,7 +224,7 @@ class CommitCase:
     def identity(self) -> Identity:
         """Everything that decides the case's work; the machine code is unknown where it does not compile."""
         own: Identity = self.other.identity
-        return of_code(own, self.image.image_hash, SAME_LIBRARY) if isinstance(self.image, Image) else own
+        return with_code(own, self.image.image_hash, SAME_LIBRARY) if isinstance(self.image, Image) else own
 
 
 def build_cases(

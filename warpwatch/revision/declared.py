@@ -91,7 +91,7 @@ def own_identity(case: Case) -> Identity:
         return Identity(version=VERSION, why={"steps": why})
 
 
-def of_code(identity: Identity, code: str, version: str = "") -> Identity:
+def with_code(identity: Identity, code: str, version: str = "") -> Identity:
     """Return an identity with its machine code, or a call's with the version of its library: None where unknown."""
     if not identity.call:
         return msgspec.structs.replace(identity, code=code)
@@ -114,7 +114,7 @@ def unreadable(revision: str, why: Exception | str) -> BadRevision:
     return BadRevision(f"{revision}: its declarations cannot be read {text}")
 
 
-class Reading:
+class DeclarationProcess:
     """Runs a revision's declarations in the background, until ``declared`` or ``stop`` is called.
 
     The revision is imported at once, in a process group of its own that does not outlive this object. The architecture

@@ -1,4 +1,4 @@
-"""Defines what a saved run records of a case: so far its identity, which decides whether two sides do the same work.
+"""Defines the identity of a case, by which two sides are told to do the same work, or not.
 
 Two sides do the same work where every part of their identities is known and equal. Tolerance, reference and tests are
 no part of it. What another revision declares and what a saved run holds are checked by these types, by msgspec.
@@ -152,7 +152,8 @@ class Identity(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that decides a case's work. A part that is None is unknown: it equals nothing.
 
     - ``code``: the checksum of the machine code; empty for a call;
-    - ``steps``: the launches; of a call one, with what it is prepared with by name;
+    - ``steps``: the launches, with textures and tensor maps as structs of what describes them; of a call one, with what
+      it is prepared with by name;
     - ``arrays``, and ``symbols``: variable of the module -> the input that is copied there;
     - ``draw``: how inputs are drawn, a digest of the source of the family's ``draw`` and what it reaches;
     - ``call``: the name of a call that takes a kernel's place; ``source``: a digest, as of ``draw``, of what prepares

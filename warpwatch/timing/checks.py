@@ -24,7 +24,7 @@ from warpwatch.devices.machine import GuardedArray
 from warpwatch.devices.mismatch import WrongResult, compare, compare_all, explain
 from warpwatch.devices.preparing import note_on
 from warpwatch.devices.references import LINE
-from warpwatch.devices.runner import Loaded, launch_and_wait, launch_once, stray_work
+from warpwatch.devices.runner import Loaded, bytes_of, launch_and_wait, launch_once, stray_work
 from warpwatch.devices.same_bits import difference
 from warpwatch.timing.inputs import InputSet, Shared, digests_of, material
 
@@ -44,8 +44,7 @@ def damage(loaded: Loaded, given: InputSet) -> list[str]:
 
 def _has_changed(operand: GuardedArray, case: Case, seed: int) -> bool:
     """Return whether an operand holds other bits than were uploaded."""
-    was, now = np.ascontiguousarray(random_inputs(case, seed)[operand.name]), operand.read()
-    return not np.array_equal(was.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
+    return not np.array_equal(bytes_of(random_inputs(case, seed)[operand.name]), bytes_of(operand.read()))
 
 
 def fingerprint(digests_of_results: Sequence[int]) -> int:
@@ -103,7 +102,7 @@ def check_sample(loaded: Loaded, shared: Shared, copy: int) -> int:
 
     Returns its fingerprint. Raises WrongResult or DeviceError.
     """
-    given, result = shared.of(copy), fingerprint(digests_of(loaded.results))
+    given, result = shared.set_of(copy), fingerprint(digests_of(loaded.results))
     if result not in given.accepted:
         first = "" if loaded.case.variant.on_host else late(loaded.case)
         raise_all([*damage(loaded, given), *mismatches(loaded, shared, copy)], first)
@@ -142,7 +141,7 @@ def check_surroundings(copies: Sequence[Loaded], shared: Shared) -> None:
     """Check that nothing but results was written, on any copy. Raises WrongResult or DeviceError."""
     scratch = (array for loaded in copies for array in loaded.own.values() if array not in loaded.results)
     if not shared.is_intact() or any(array.overrun() for array in scratch):
-        problems = [each for copy, loaded in enumerate(copies) for each in damage(loaded, shared.of(copy))]
+        problems = [each for copy, loaded in enumerate(copies) for each in damage(loaded, shared.set_of(copy))]
         raise_all([*dict.fromkeys(problems)], late(copies[0].case))
 
 
@@ -183,7 +182,7 @@ def again_on(case: Case, seed: int | None = None) -> str:
 
 def mismatches(loaded: Loaded, shared: Shared, copy: int) -> list[str]:
     """Compare the whole of small results, or the first, last and some random rows of a large one."""
-    case, given = loaded.case, shared.of(copy)
+    case, given = loaded.case, shared.set_of(copy)
     results = {array.name: array.read_sample(given.rows) for array in loaded.results}
     wrong = compare_all(results, _right(case, given), given.rows).items()
     notes = [*loaded.notes, *filter(None, [note_on(case, results, given.rows)] if wrong else [])]

@@ -240,7 +240,7 @@ class Shared:
         unseen = next((each for each in made if each.is_unseen), None)
         return cls(key=sharing_key(case), copies=copies, sets=sets, unseen=unseen)
 
-    def of(self, copy: int) -> InputSet:
+    def set_of(self, copy: int) -> InputSet:
         """Return what a copy holds, by its number."""
         return self.sets[copy % len(self.sets)]
 
@@ -251,13 +251,13 @@ class Shared:
 
     def is_intact(self) -> bool:
         """Return whether inputs and their guard bands are as they were uploaded."""
-        right = chain.from_iterable(self.of(i).digests for i in range(len(self.copies)))
+        right = chain.from_iterable(self.set_of(i).digests for i in range(len(self.copies)))
         return digests_of([*chain.from_iterable(self.copies)]) == [*right]
 
     def restore(self, case: Case) -> None:
         """Upload the inputs and their guard bands again."""
         for i, copy in enumerate(self.copies):
-            host = random_inputs(case, self.of(i).seed)
+            host = random_inputs(case, self.set_of(i).seed)
             for array in copy:
                 array.set(host[array.name])
 

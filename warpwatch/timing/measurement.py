@@ -20,7 +20,7 @@ from warpwatch.devices.worker import Worker, describe_device
 from warpwatch.timing import observers, sampling
 from warpwatch.timing.inputs import SHAPES_AHEAD, shape_key, sharing_key
 from warpwatch.timing.observers import host
-from warpwatch.timing.probes import remark_on_rate
+from warpwatch.timing.roofs import remark_on_rate
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import kernel_seconds
 from warpwatch.verdict import other_data
@@ -174,7 +174,7 @@ def prepare(kernel: Kernel, case: Case, cold: bool, budget: Budget) -> Measured:
     measured = Measured(kernel=kernel, case=case, kind=kind)
     worker, image = kernel.worker, kernel.image
     measured.facts |= worker.call(sampling.prepare, case, image.path, cold, kernel.checked.path)
-    measured.facts |= declared(kernel, case)
+    measured.facts |= facts_before_launch(kernel, case)
     if kind != "host":
         worker.call(sampling.settle)  # outside this case's time, because earlier cases slowed the clock
         worker.call(sampling.begin_ahead)
@@ -217,7 +217,7 @@ def _take_pilot(measured: Measured, budget: Budget) -> float:
     return cost
 
 
-def declared(kernel: Kernel, case: Case) -> dict[str, Any]:
+def facts_before_launch(kernel: Kernel, case: Case) -> dict[str, Any]:
     """Return what is recorded of a case before it runs."""
     return {
         "operations": case.work.operations,

@@ -1,9 +1,4 @@
-"""Samples of a pair from one process: the ratio of their times, and what the SM clock was while they were taken.
-
-NVML says that a power cap is at work for 0.36 to 0.46 s after the last launch that drew too much, while the SM clock is
-back within 1.5 % of its highest after 0.05 to 0.13 s (an H100; 0.25 to 1 s of float64 products, see
-tools/after_a_cap.py).
-"""
+"""Samples of a pair from one process: the ratio of their times, and what the SM clock was while they were taken."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ few launches are timed in other ways, and may not differ clearly in time from th
 
 Nor may the usual launches among these take longer than the samples: a kernel may keep results until it is found out.
 
-One more launch has the inputs of another copy of the arrays: a result that belongs to the place is wrong then. A time
-below what it takes to read the inputs from memory is not a result either.
+One more launch has the inputs of another copy of the arrays: a result that belongs to the place is wrong then.
 """
 
 from __future__ import annotations
@@ -29,15 +28,11 @@ import numpy as np
 
 from warpwatch.catalogue.arrays import ALL_ROWS, Array
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.pipes import PIPES
-from warpwatch.catalogue.pipes import USUAL as USUAL_PIPES
-from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.machine import GuardedArray, in_order
 from warpwatch.devices.mismatch import RightElsewhere, WrongResult, compare_all, explain
 from warpwatch.devices.references import drawn, expected
 from warpwatch.devices.runner import Loaded
 from warpwatch.devices.worker import gpu
-from warpwatch.timing import nvml
 from warpwatch.timing.checks import again_on, check_sample, fingerprint, mismatches, raise_all
 from warpwatch.timing.inputs import Material, Shared, compared_rows, digests_of, seeds_of
 from warpwatch.timing.timer import GpuTimer
@@ -273,60 +268,3 @@ def _problem(times: Timed, share: float, least: float = 0.0) -> str:
             said = SAID[name].format(*(f"{each * 1e6:,.2f} µs" for each in (own, other)))
             return f"takes {own / other:.3g} times as long {said}"
     return ""
-
-
-def peak_rate(case: Case, info: DeviceInfo, highest: float = 0.0) -> tuple[float, str]:
-    """Return how many of a case's operations a GPU can do in a second, and on which pipe; 0 where that is not known.
-
-    The pipe is the declared one, or else the fastest that operations of the case's type may run on. ``highest``: the
-    clock of the GPU in hertz, where that is more than the driver says.
-    """
-    pipes = (case.work.pipe,) if case.work.pipe else USUAL_PIPES.get(case.dtype, ("",))
-    operations, pipe = max((PIPES.get(each, {}).get(info.capability, 0), each) for each in pipes)
-    return operations * info.multiprocessors * max(info.clock_hz, highest), pipe
-
-
-def excess(case: Case, info: DeviceInfo, seconds: float, highest: float = 0.0) -> str:
-    """Say how a time is too short for the declared operations; empty where it is not, or where nothing is known.
-
-    ``highest``: the clock of the GPU in hertz, where that is more than the driver says.
-    """
-    peak, pipe = peak_rate(case, info, highest)
-    rate = case.work.operations / seconds
-    if not info.has_gpu_clock or not peak or rate <= peak:
-        return ""
-    return f"{rate / 1e12:,.1f} {'Top' if pipe.endswith('int8') else 'TFLOP'}/s of {peak / 1e12:,.1f} ({pipe})"
-
-
-def check_operations(case: Case, info: DeviceInfo, seconds: float) -> None:
-    """Raise WrongResult where the pipe that a case names cannot do its operations in a time."""
-    if case.work.pipe and (said := excess(case, info, seconds, 1e6 * nvml.clocks().highest)):
-        raise WrongResult(
-            f"{case.id} is faster than the hardware: {said}: the declared work is too large, the kernel skips some, or "
-            "its operations run on another pipe"
-        )
-
-
-def remark_on_rate(case: Case, info: DeviceInfo, seconds: float) -> str:
-    """Say that a time is too short for the pipe that operations of its type usually run on; empty where it is not."""
-    if case.work.pipe or not (said := excess(case, info, seconds)):
-        return ""
-    return (
-        f"{said}: on another pipe, or with fewer operations than are declared; Work(operations, bytes, pipe=...) makes "
-        "it a fault"
-    )
-
-
-def check_bandwidth(case: Case, info: DeviceInfo, seconds: float) -> None:
-    """Raise WrongResult where a time with L2 cold is below what reading the inputs takes at the GPU's peak bandwidth.
-
-    What fits into L2 does not count, and of arrays that are not read whole only the declared bytes do.
-    """
-    inputs, peak = sum(array.nbytes for array in case.inputs), info.peak_bytes_per_second
-    read = min(inputs, case.work.bytes)
-    if info.has_gpu_clock and peak and seconds < (read - info.l2_bytes) / peak:
-        raise WrongResult(
-            f"{case.id} is faster than the hardware: its inputs, {read / 1e6:,.0f} MB, in {seconds * 1e6:,.1f} µs are "
-            f"{read / seconds / 1e12:.1f} TB/s of {peak / 1e12:.1f}: the declared work is too large, or the kernel "
-            "skips some"
-        )

@@ -36,7 +36,8 @@ from warpwatch.timing.checks import (
     other_bits,
 )
 from warpwatch.timing.inputs import Inputs, Shared, sharing_key
-from warpwatch.timing.probes import check_bandwidth, check_exchanged, check_operations, check_work, left_out
+from warpwatch.timing.probes import check_exchanged, check_work, left_out
+from warpwatch.timing.roofs import check_hardware
 from warpwatch.timing.stopping import of_samples
 from warpwatch.timing.timer import GpuTimer, HostTimer, Timer
 
@@ -158,14 +159,6 @@ def finish(kind: str, seconds: float | None = None) -> Accepted:
         check_work_of_case(kind, seconds)
         check_hardware(first.case, kind, seconds)
     return accepted_so_far()
-
-
-def check_hardware(case: Case, kind: str, seconds: float | None) -> None:
-    """Raise WrongResult where the GPU cannot do a case's work in its time."""
-    if seconds is not None:
-        check_operations(case, gpu().info, seconds)
-        if kind == "cold":
-            check_bandwidth(case, gpu().info, seconds)
 
 
 def finish_samples() -> None:
@@ -333,12 +326,12 @@ def prove(blaming: Callable[[Loaded], AbstractContextManager[None]] = lambda loa
     taken, queued = state.queue.take() if state.queue else [], [*state.queued]
     state.queued.clear()
     for copy, sums in dict(taken).items():
-        if fingerprint(sums) not in state.shared.of(copy).accepted:  # the last on that copy, which still is there
+        if fingerprint(sums) not in state.shared.set_of(copy).accepted:  # the last on that copy, which still is there
             with blaming(state.launched[copy]):
                 check_sample(state.launched[copy], state.shared, copy)
     for (copy, sums), loaded in zip(taken, queued, strict=True):
         require_same_bits(loaded, copy, fingerprint(sums))
-    known = all(fingerprint(sums) in state.shared.of(copy).accepted for copy, sums in taken)
+    known = all(fingerprint(sums) in state.shared.set_of(copy).accepted for copy, sums in taken)
     state.by_value = state.by_value or not known
     return known
 

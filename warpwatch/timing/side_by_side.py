@@ -28,6 +28,7 @@ from warpwatch.timing import nvml, observers, sampling
 from warpwatch.timing.checks import check_fresh_launch, check_lines, check_result, check_sample
 from warpwatch.timing.inputs import Shared
 from warpwatch.timing.pair_samples import PairSamples
+from warpwatch.timing.roofs import check_hardware
 from warpwatch.timing.stopping import MOST_TURNS, Stopping, of_turns
 from warpwatch.timing.timer import ClockStamps, GpuTimer
 
@@ -103,7 +104,7 @@ def measure_pair(case: Case, image: Path, other: OtherKernel, other_image: Path,
     if plan.check and not case.family.prints:
         median = statistics.median(pairs.new)
         sampling.check_work_of_case(plan.kind, median)
-        sampling.check_hardware(case, plan.kind, median)
+        check_hardware(case, plan.kind, median)
     pairs = replace(pairs, accepted=sampling.accepted_so_far())
     if pairs.has_clocks:
         pairs = pairs.with_clocks(sampling.read_clock(), nvml.clocks().highest)

@@ -4,10 +4,7 @@ Every loop that samples adds its logarithms to a ``Stopping`` and asks it: singl
 sides in one process (``of_turns``), and turns of a side in a process each (compare/apart.py).
 
 What a process shows of a kernel differs from process to process by 0.05 % above 100 µs and by more below (H200), so
-samples that are known better than that need no more. In 16 recorded runs on unchanged code, of 872 cases each, the
-median of the samples until then differs from that of all by 0.02 to 0.04 % (one standard deviation); of 13,952 verdicts
-three become unsure, and the samples take 36 s of a run and not 52. Of injected slowdowns of 1 % in kernels above 100 µs
-76 % are found and not 78, of larger ones as many (``python -m tools.score`` on the same runs).
+samples that are known better than that need no more (docs/timing.md says what that costs).
 """
 
 from __future__ import annotations

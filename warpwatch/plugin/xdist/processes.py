@@ -1,6 +1,7 @@
 """Processes of a run by pytest-xdist: how many and which one this is, what they hand on, and how they end early.
 
-The first process hands the tests to the others. These run them, and hand back what else they have at their end.
+The first process, xdist's controller, hands the tests to the others. These run them, and hand back what else they have
+at their end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TESTING_A_GPU = 4
 SLUG = "warpwatch_slug"  # handed to the others: the model of the first process's GPU
 
 
-def is_first(config: pytest.Config) -> bool:
+def is_controller(config: pytest.Config) -> bool:
     """Tell whether this process hands its tests to processes of xdist."""
     return config.getoption("dist", "no") != "no" and not is_part(config)
 

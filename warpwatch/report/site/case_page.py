@@ -13,12 +13,12 @@ from statistics import median
 import numpy as np
 
 from warpwatch.compare.beside import microseconds, millijoules
-from warpwatch.compare.doubts import SAME_CODE, disturbance, same_code
+from warpwatch.compare.doubts import UNCHANGED, disturbance, is_unchanged
 from warpwatch.compare.history import Step
 from warpwatch.report.entries import FAILED, HOST, MISSING, NOT_COMPARED, Entry
 from warpwatch.report.numbers import fraction, micro, percent, rounded, significant
+from warpwatch.report.site.content import Content
 from warpwatch.report.site.figures import Chart, roofline
-from warpwatch.report.site.material import Material
 from warpwatch.runs.record import CaseRecord, Facts
 from warpwatch.verdict.rule import PAIRS
 
@@ -33,21 +33,21 @@ WITHOUT_VERDICT = {
 
 @dataclass(frozen=True)
 class CasePage:
-    material: Material
+    content: Content
     entry: Entry
 
     @cached_property
     def steps(self) -> list[Step]:
         """Lasting changes of the case, oldest first."""
-        numbers = self.material.numbers
-        steps = (step for step in self.material.steps if step.case == self.entry.id)
+        numbers = self.content.numbers
+        steps = (step for step in self.content.steps if step.case == self.entry.id)
         own = [step for step in steps if step.after.gpu_uuid == self._gpu]
         return sorted(own, key=lambda step: numbers[step.after.path])
 
     @property
     def _gpu(self) -> str:
         """UUID of the GPU that measured it today: a case has a history of its own on each."""
-        return (self.entry.timed and self.entry.timed.facts.gpu_uuid) or self.material.today.gpu_uuid
+        return (self.entry.timed and self.entry.timed.facts.gpu_uuid) or self.content.today.gpu_uuid
 
     @property
     def says(self) -> list[str]:
@@ -59,13 +59,13 @@ class CasePage:
         if decision.suspect and decision.verdict == "unsure":
             sentences.append("Probably slower: of the cases that are listed so, at most one in twenty is not.")
         past = [timed.facts for timed in self._past]
-        if entry.timed and not self.material.today.against and SAME_CODE not in decision.reason:
-            sentences += ["Its work is the baseline's."] * same_code(entry.timed.facts, past)
+        if entry.timed and not self.content.today.against and UNCHANGED not in decision.reason:
+            sentences += ["Its work is the baseline's."] * is_unchanged(entry.timed.facts, past)
         return sentences
 
     @property
     def facts(self) -> dict[str, str]:
-        entry, peak = self.entry, self.material.today.gpu.peak_bytes_per_second
+        entry, peak = self.entry, self.content.today.gpu.peak_bytes_per_second
         if not entry.timed:
             return {}
         facts, moved = entry.timed.facts, 0.0 if entry.on_host else entry.bytes / entry.own_seconds
@@ -88,7 +88,7 @@ class CasePage:
     @property
     def commands(self) -> dict[str, str]:
         """Commands by what they do."""
-        project, name, against = self.material.project, shlex.quote(self.entry.id), self.material.today.against
+        project, name, against = self.content.project, shlex.quote(self.entry.id), self.content.today.against
         bench = shlex.quote(os.path.relpath(project.baselines.parent, project.root))
         how = f"--against {against[:12]}" if against else "--benchmark-compare"
         return {
@@ -104,7 +104,7 @@ class CasePage:
     @property
     def _past(self) -> list[CaseRecord]:
         """The case in the runs that it was compared with."""
-        return [run.cases[self.entry.id] for run in self.material.verdicts.past if self.entry.id in run.cases]
+        return [run.cases[self.entry.id] for run in self.content.verdicts.past if self.entry.id in run.cases]
 
     def _samples(self) -> Chart | None:
         """Histograms of both sides' samples on the same bins; the farthest 1 % at each end is left out."""
@@ -150,15 +150,15 @@ class CasePage:
 
         Medians are written as whole numbers of a unit, above the least of them.
         """
-        material, count = self.material, len(self.steps)
-        timed = [(run.cases.get(self.entry.id), run.gpu_uuid) for run in material.nights]
+        content, count = self.content, len(self.steps)
+        timed = [(run.cases.get(self.entry.id), run.gpu_uuid) for run in content.nights]
         own = [each if each and (each.facts.gpu_uuid or uuid) == self._gpu else None for each, uuid in timed]
         medians = [each.samples[0] if each else None for each in own]
         known = [value for value in medians if value is not None]
         if len(known) < 2:
             return None
         levels = []
-        for first, end in pairwise([0, *(material.numbers[step.after.path] for step in self.steps), len(medians)]):
+        for first, end in pairwise([0, *(content.numbers[step.after.path] for step in self.steps), len(medians)]):
             logs = [math.log(value) for value in medians[first:end] if value is not None]
             levels.append([first, end - 1, rounded(1e6 * math.exp(median(logs)))])
         unit = 10.0 ** (math.floor(math.log10(1e6 * min(known))) - 3)  # four digits
@@ -172,7 +172,7 @@ class CasePage:
         )
 
     def _roofline(self) -> Chart | None:
-        roof, point = self.material.roofs.get(self.entry.dtype), self.entry.intensity_and_rate
+        roof, point = self.content.roofs.get(self.entry.dtype), self.entry.intensity_and_rate
         if not roof or not point:
             return None
         most = min(roof.rate, point[0] * roof.bytes_per_second)

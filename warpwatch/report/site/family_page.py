@@ -10,14 +10,14 @@ from warpwatch.report.entries import Entry, Results
 from warpwatch.report.family_tables import Table, fastest, tables_of
 from warpwatch.report.numbers import fraction
 from warpwatch.report.pictures import pictures_of
+from warpwatch.report.site.content import Content
 from warpwatch.report.site.figures import Chart, chart_of, roofline
-from warpwatch.report.site.material import Material
 from warpwatch.report.tables import total_lines
 
 
 @dataclass(frozen=True)
 class FamilyPage:
-    material: Material
+    content: Content
     name: str
 
     @property
@@ -26,13 +26,13 @@ class FamilyPage:
 
     @cached_property
     def cases(self) -> list[Entry]:
-        return [entry for entry in self.material.entries if entry.family == self.name and entry.seconds]
+        return [entry for entry in self.content.entries if entry.family == self.name and entry.seconds]
 
     @cached_property
     def parts(self) -> dict[str, tuple[list[Chart], list[Table]]]:
         """Charts and tables by element type."""
-        by_type = self.material.by_type(self.name)
-        return {dtype: (_charts(self.material, self.name, dtype), tables_of(cases)) for dtype, cases in by_type.items()}
+        by_type = self.content.by_type(self.name)
+        return {dtype: (_charts(self.content, self.name, dtype), tables_of(cases)) for dtype, cases in by_type.items()}
 
     @cached_property
     def best(self) -> str:
@@ -47,7 +47,7 @@ class FamilyPage:
     @property
     def totals(self) -> list[str]:
         """Weighted totals of the run's builds, where the family gives weights."""
-        own = {name: each for name, each in self.material.today.totals.items() if name.startswith(f"{self.name}-")}
+        own = {name: each for name, each in self.content.today.totals.items() if name.startswith(f"{self.name}-")}
         return total_lines(own)
 
     @property

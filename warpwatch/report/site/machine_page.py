@@ -13,21 +13,21 @@ from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.saved_self_check import CLASSES, SLOWDOWNS, CheckedCase, path_of
 from warpwatch.report.family_tables import Cell, Table
 from warpwatch.report.numbers import micro, rounded
+from warpwatch.report.site.content import Content
 from warpwatch.report.site.figures import Chart
-from warpwatch.report.site.material import Material
 
 
 @dataclass(frozen=True)
 class MachinePage:
-    material: Material
+    content: Content
 
     @property
     def check(self) -> Path:
-        return path_of(self.material.today.slug, self.material.project.baselines)
+        return path_of(self.content.today.slug, self.content.project.baselines)
 
     @property
     def facts(self) -> dict[str, str]:
-        gpu, timed = self.material.today.gpu, self.material.today.cases.values()
+        gpu, timed = self.content.today.gpu, self.content.today.cases.values()
         clocks = [mhz for each in timed for mhz in each.facts.sm_clock_mhz if mhz] or [0]
         overheads = [each.facts.overhead for each in timed if each.facts.overhead] or [0.0]
         clock = f"{min(clocks):,} to {max(clocks):,} MHz, median {median(clocks):,.0f}"
@@ -51,15 +51,15 @@ class MachinePage:
     @property
     def uuids(self) -> dict[str, tuple[int, int]]:
         """Number of runs of each GPU, in the baseline and in the history."""
-        material = self.material
-        past, nights = (Counter(run.gpu_uuid for run in runs) for runs in (material.baseline, material.nights))
-        known = dict.fromkeys([material.today.gpu_uuid, *past, *nights])
+        content = self.content
+        past, nights = (Counter(run.gpu_uuid for run in runs) for runs in (content.baseline, content.nights))
+        known = dict.fromkeys([content.today.gpu_uuid, *past, *nights])
         return {uuid: (past[uuid], nights[uuid]) for uuid in known}
 
     @property
     def disturbed(self) -> dict[str, str]:
         """Reasons why cases were disturbed, by their ids."""
-        entries = self.material.entries
+        entries = self.content.entries
         why = {e.id: disturbance(e.timed.facts) for e in entries if e.timed and not e.on_host}
         return {name: sentence for name, sentence in why.items() if sentence}
 
@@ -84,7 +84,7 @@ class MachinePage:
     def tables(self) -> list[Table]:
         """Noise floors and the self-check, by the size of the cases."""
         floors, checked = {}, {}
-        cases = self.material.checked.cases.values() if self.material.checked else ()
+        cases = self.content.checked.cases.values() if self.content.checked else ()
         for name, (low, high) in CLASSES.items():
             floors[name] = sorted(100 * floor for seconds, floor in self._floors if low <= seconds < high)
             checked[name] = [case for case in cases if low <= case.median < high]
@@ -106,7 +106,7 @@ class MachinePage:
     @property
     def _floors(self) -> list[tuple[float, float]]:
         """Median in seconds and noise floor of the compared cases."""
-        decisions = [entry.decision for entry in self.material.entries if entry.decision]
+        decisions = [entry.decision for entry in self.content.entries if entry.decision]
         return [(each.before, each.floor) for each in decisions if not math.isnan(each.floor)]
 
 

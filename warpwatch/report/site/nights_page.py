@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import pairwise
 
 from warpwatch.report.numbers import rounded
+from warpwatch.report.site.content import Content
 from warpwatch.report.site.figures import Chart
-from warpwatch.report.site.material import Material
 from warpwatch.runs.record import RunRecord
 from warpwatch.verdict.process_effects import ProcessEffect
 
@@ -68,13 +68,13 @@ class Day:
 
 @dataclass(frozen=True)
 class NightsPage:
-    material: Material
+    content: Content
 
     @cached_property
     def nights(self) -> list[Night]:
         """The nights, the newest first."""
-        begun = Counter(step.after.path for step in self.material.kernel_steps)
-        runs = zip(self.material.nights, self.material.effects, strict=True)
+        begun = Counter(step.after.path for step in self.content.kernel_steps)
+        runs = zip(self.content.nights, self.content.effects, strict=True)
         nights = [
             Night(number=i, run=run, effect=effect, steps=begun[run.path]) for i, (run, effect) in enumerate(runs)
         ]

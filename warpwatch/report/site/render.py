@@ -25,10 +25,10 @@ from msgspec import Meta
 from warpwatch.catalogue.project import Project
 from warpwatch.report.numbers import FORMATS
 from warpwatch.report.site.case_page import CasePage
+from warpwatch.report.site.content import Content
 from warpwatch.report.site.family_page import FamilyPage
 from warpwatch.report.site.folder import SiteFolder
 from warpwatch.report.site.machine_page import MachinePage
-from warpwatch.report.site.material import Material
 from warpwatch.report.site.nights_page import NightsPage
 from warpwatch.report.site.today_page import MEANING, TodayPage
 from warpwatch.report.tables import figures_of
@@ -77,30 +77,30 @@ def make_site(project: Project, runs: Sequence[Path], folder: Path, runs_url: st
     ``runs_url``: where the runs' files are published. Raises BadRun and OSError.
     """
     place = SiteFolder(folder)  # before anything is read, which may take a while
-    material = Material.gather(project, runs)
-    for problem in material.problems:
+    content = Content.gather(project, runs)
+    for problem in content.problems:
         print(f"left out: {problem}", file=sys.stderr)
-    pages = render(material, folder, runs_url)
+    pages = render(content, folder, runs_url)
     size = place.write(pages)
     print(f"{len(pages)} files, {size / 1e6:.1f} MB: open {folder / 'index.html'}")
 
 
-def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, bytes]:
+def render(content: Content, folder: Path, runs_url: str = "") -> dict[str, bytes]:
     """Make every file of the site, by its path from ``folder``, in which it is to lie."""
-    entries, today = material.entries, material.today
-    families = [FamilyPage(material, name) for name in dict.fromkeys(e.family for e in entries if e.seconds)]
+    entries, today = content.entries, content.today
+    families = [FamilyPage(content, name) for name in dict.fromkeys(e.family for e in entries if e.seconds)]
     pages: list[tuple[str, str, object]] = [
-        ("index.html", "index.html", TodayPage(material)),
-        ("cases.html", "cases.html", _filters(material)),
+        ("index.html", "index.html", TodayPage(content)),
+        ("cases.html", "cases.html", _filters(content)),
         ("families.html", "families.html", families),
-        ("machine.html", "machine.html", MachinePage(material)),
-        ("nights.html", "nights.html", NightsPage(material)),
+        ("machine.html", "machine.html", MachinePage(content)),
+        ("nights.html", "nights.html", NightsPage(content)),
         *((family.path, "family.html", family) for family in families),
-        *((entry.page, "case.html", CasePage(material, entry)) for entry in entries),
+        *((entry.page, "case.html", CasePage(content, entry)) for entry in entries),
     ]
     common = {
         "address": functools.partial(_address, folder, runs_url),
-        "material": material,
+        "content": content,
         "today": today,
         "machine": today.gpu.name or "No GPU",
         "pages": PAGES,
@@ -116,11 +116,11 @@ def render(material: Material, folder: Path, runs_url: str = "") -> dict[str, by
         note=today.gpu.note,
         commit=str(today.commit),
         when=today.when.isoformat(timespec="minutes") if today.when else "",
-        nights=len(material.nights),
+        nights=len(content.nights),
         verdicts=dict(Counter(entry.verdict for entry in entries)),
     )
-    times = [round(run.when.timestamp()) if run.when else None for run in material.nights]
-    nights = _as_json({"t": times, "c": [str(run.commit) for run in material.nights]})
+    times = [round(run.when.timestamp()) if run.when else None for run in content.nights]
+    nights = _as_json({"t": times, "c": [str(run.commit) for run in content.nights]})
     files |= {SUMMARY: summary.encoded(), "assets/nights.js": f"const NIGHTS = {nights};\n".encode()}
     return files | {f"assets/{name}": _asset(name) for name in ASSETS}
 
@@ -165,9 +165,9 @@ def _address(folder: Path, runs_url: str, path: Path, root: str) -> str:
     return root + quote(Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix())
 
 
-def _filters(material: Material) -> dict[str, list[str]]:
+def _filters(content: Content) -> dict[str, list[str]]:
     """Return what the list of cases can be filtered by; assets/site.js reads family and type from the ids."""
-    plain = [entry for entry in material.entries if entry.dtype]
+    plain = [entry for entry in content.entries if entry.dtype]
     families, dtypes = ([getattr(entry, name) for entry in plain] for name in ("family", "dtype"))
     return {"verdict": [*MEANING], "family": [*dict.fromkeys(families)], "type": [*dict.fromkeys(dtypes)]}
 

@@ -22,6 +22,9 @@ FEWEST_READINGS, LEAST_GROWTH = 3, 2**21  # of free memory; bytes, of which CUDA
 class Observer:
     """Records facts beside the samples of a case, at the moments that it overrides. It runs in the worker process.
 
+    One more is an entry of OBSERVERS (__init__.py), with a field of ``Facts`` for each of its facts, and of ``Sides``
+    for what both sides of a pair have (runs/record.py). One that is asked for has an option (plugin/options.py).
+
     Attributes
     ----------
     option

@@ -21,7 +21,7 @@ from warpwatch.verdict.rule import Decision, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material(Results):
+class Content(Results):
     """Everything that the pages are made of.
 
     ``runs``: the newest of the given runs alone, with all its samples. ``nights``: those of which there is a history,
@@ -39,7 +39,7 @@ class Material(Results):
     problems: Sequence[str]
 
     @classmethod
-    def gather(cls, project: Project, paths: Iterable[Path]) -> Material:
+    def gather(cls, project: Project, paths: Iterable[Path]) -> Content:
         """Read runs, and beside them the baseline and the self-check of their GPU. Raises BadRun."""
         newest, runs, problems = _read_nights(paths)
         nights, left_out = _with_history(newest, runs)

@@ -1,4 +1,4 @@
-"""The run that is asked for: its options, which are refused where they make no sense, and what it is compared with."""
+"""Benchmark run that is asked for: its options, which are refused where they make no sense, and its comparison."""
 
 from __future__ import annotations
 
@@ -32,23 +32,15 @@ from warpwatch.devices.compile.compiler import CompileError, private_folder
 from warpwatch.devices.gpus import sees_gpu
 from warpwatch.devices.info import DeviceInfo
 from warpwatch.devices.opening import NoDevice
-from warpwatch.devices.other_kernel import OtherKernel
 from warpwatch.devices.worker import Worker
 from warpwatch.plugin.contracts import Contracts
 from warpwatch.plugin.device import INSTALLED_TARGET, TOOLCHAIN, open_device
 from warpwatch.plugin.options import asks_only, names_benchmark, spelled, value_of
 from warpwatch.plugin.storage import Results
-from warpwatch.plugin.xdist.processes import SLUG, handed, is_first, is_part, number_of_parts
-from warpwatch.revision.commit import (
-    check_name,
-    checkout,
-    compile_other_kernels,
-    find_commit,
-    other_kernels_of,
-    same_files,
-)
-from warpwatch.revision.declared import BadRevision, Reading
-from warpwatch.revision.unpacked import missing_submodules, naming_missing_submodules
+from warpwatch.plugin.xdist.processes import SLUG, handed, is_controller, is_part, number_of_parts
+from warpwatch.revision.commit import OtherRevision, check_name, compile_other_kernels
+from warpwatch.revision.declared import BadRevision
+from warpwatch.revision.unpacked import missing_submodules
 from warpwatch.runs.elsewhere import fetch_baselines
 from warpwatch.runs.record import BadRun, RunRecord
 from warpwatch.timing import observers
@@ -100,34 +92,12 @@ def _worded(config: pytest.Config, error: Exception) -> str:
     return f"{spelled(config, 'against')}={error}"
 
 
-class OtherRevision:
-    """Reads another revision in the background, until ``kernels`` needs it.
-
-    ``commit``, ``tree``: of that revision, and the folder that it is unpacked in. ``same_files``: no file of the
-    repository differs from it. ``stop`` ends the process that reads, if it still runs.
-    """
-
-    def __init__(self, revision: str, project: Project) -> None:
-        """Begin to read. Raises BadRevision."""
-        self.revision, self.commit = revision, find_commit(revision, project.root)
-        self.tree = checkout(self.commit, revision, project)
-        self.same_files = same_files(self.commit, revision, project.root)
-        self._reading = Reading(self.tree, project.module, revision)
-        self.stop = self._reading.stop
-
-    def kernels(self, arch: str) -> dict[str, OtherKernel]:
-        """Return every GPU case that the revision times, by its id. ``arch``: of this GPU. Raises BadRevision."""
-        with naming_missing_submodules(self.tree):
-            document = self._reading.declared(arch)
-        return other_kernels_of(document.cases, self.tree, self.revision)
-
-
 @dataclass(kw_only=True)
 class Run:
     """Benchmark run, and what is known of it so far.
 
-    ``named``: bench/ is named, and so ``first``: it hands its cases to processes of xdist, and is none itself, or
-    ``measures_part``: it is one of those.
+    ``named``: bench/ is named on the command line. If so, ``is_controller``: this process hands the cases to processes
+    of xdist and measures none, or ``measures_part``: it is one of those.
     ``selected``: ids of its cases, and of mistakes in declarations; ``cases``: the cases by id. ``gpu``: what is
     recorded of the GPU. ``failed``: ids of cases; ``passed``: reports by them. ``concluded``: there are verdicts.
     """
@@ -149,7 +119,8 @@ class Run:
 
     def __post_init__(self) -> None:
         self.named = names_benchmark(self.config, self.project.root)
-        self.first, self.measures_part = self.named and is_first(self.config), self.named and is_part(self.config)
+        self.is_controller = self.named and is_controller(self.config)
+        self.measures_part = self.named and is_part(self.config)
         self.cold = not value_of(self.config, "warm-cache")
         self.contracts = Contracts(self.config, self.results, trusted=not self.worker.settings.untrusted)
 
@@ -256,14 +227,14 @@ class Run:
 
         None is started where no file differs or the revision is not found, because nothing is measured then.
         """
-        if self.first and value_of(self.config, "self-check"):
+        if self.is_controller and value_of(self.config, "self-check"):
             raise pytest.UsageError(f"{self.asked.option} tests one GPU: leave -n out")
         if not self.asked.against or not self.named or asks_only(self.config):
             return
         with contextlib.suppress(BadRevision):  # told when its kernels are asked for: other mistakes come first
             self._read(self.asked.against)
         on_gpu = self.worker.settings.kind in ("auto", "gpu") and sees_gpu()
-        if self.may_differ and not is_first(self.config) and on_gpu:
+        if self.may_differ and not is_controller(self.config) and on_gpu:
             start_spares(self.worker, number_of_parts(self.config))
 
     def _read(self, revision: str) -> OtherRevision:
@@ -273,7 +244,7 @@ class Run:
 
     def open_spares(self) -> None:
         """Have the processes that measure after the first one open the GPU, where anything may differ."""
-        device = self.device if self.may_differ and not self.first else None
+        device = self.device if self.may_differ and not self.is_controller else None
         if isinstance(device, DeviceInfo) and device.has_gpu_clock:
             open_spares(self.worker, self.project.families, device, cold=self.cold)
 
@@ -388,7 +359,7 @@ class Run:
             revision=revision,
             commit=other.commit,
             others=others,
-            images={} if self.first else compile_other_kernels(wanted, target, compiling),  # parts do
+            images={} if self.is_controller else compile_other_kernels(wanted, target, compiling),  # parts do
             side_by_side=PairComparison(self.gpu.get("note", ""), number_of_parts(self.config)),
             recorded_variances=variances,
             apart=apart,
