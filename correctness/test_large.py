@@ -38,7 +38,16 @@ SHAPES: tuple[tuple[str, Shape], ...] = (
 )
 
 
+@pytest.fixture(scope="module")
+def large(pytestconfig: pytest.Config) -> None:
+    """Skip where it was not asked for: before a test waits to be exclusive, and lets all others of the run wait."""
+    if not value_of(pytestconfig, "large"):
+        option = spelled(pytestconfig, "large")
+        pytest.skip(f"give {option}: needs a GPU of up to 19 GB, four times that on the host, and a minute")
+
+
 @pytest.mark.exclusive
+@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize(("family", "shape"), SHAPES, ids=lambda value: str(value).replace(", ", "x"))
 def test_past_two_to_the_31(
     device: DeviceInfo, project: Project, family: str, shape: Shape, pytestconfig: pytest.Config
@@ -50,9 +59,6 @@ def test_past_two_to_the_31(
     cases = [Case(b, shape) for b in chosen.values() if not b.variant.has_no_block]
     cases = [case for case in cases if case.variant.runs_on(device.capability)]
     need = 1.1 * cases[0].array_bytes
-    if not value_of(pytestconfig, "large"):
-        option = spelled(pytestconfig, "large")
-        pytest.skip(f"give {option}: needs a GPU of {need / 1e9:.0f} GB, four times that on the host, and a minute")
     if device.memory_bytes < need:  # it was asked for, so that no skip may hide that it was not done
         has = f"{device.name} has {device.memory_bytes / 1e9:.0f}"
         pytest.fail(f"needs a GPU of {need / 1e9:.0f} GB; {has}: leave {spelled(pytestconfig, 'large')} out", False)

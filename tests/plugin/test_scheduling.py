@@ -11,7 +11,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from kernels import FAMILIES
-from tests.project import PROJECT
+from tests.project import PROJECT, ROOT
+from tests.stranger import run_pytest
 from warpwatch.catalogue.selection import builds, tested_cases, timed_cases
 from warpwatch.plugin.benchmark import BenchPlugin
 from warpwatch.plugin.cases import pytest_collection_modifyitems
@@ -133,7 +134,7 @@ def test_a_library_is_loaded_by_one_process_while_the_others_have_other_work(mon
     made.libraries = {f"x-{name}-": cast("Any", libraries) for name, libraries in needs.items()}
     for node in ("one", "two", "two", "two", "one", "two"):
         made._assign_work_unit(node)
-    assert given == [("one", "a"), ("two", "c"), ("two", "e"), ("two", "b"), ("one", "f"), ("two", "d")]
+    assert given == [("one", "a"), ("two", "e"), ("two", "c"), ("two", "b"), ("one", "f"), ("two", "d")]
 
 
 def test_units_of_a_benchmark_are_told_when_they_are_done() -> None:
@@ -157,3 +158,9 @@ def test_what_compiles_comes_late_and_what_is_exclusive_last() -> None:
     ]
     pytest_collection_modifyitems(items)
     assert [item.mark for item in items] == ["", "cases", "compiles_for", "exclusive"]
+
+
+def test_nothing_waits_for_exclusive_tests_that_are_left_out() -> None:
+    ran = run_pytest(ROOT, "correctness/test_large.py", "-k", "past_two_to_the_31", "-rs", "--setup-show")
+    assert "8 skipped" in ran.stdout and "give --large: needs a GPU of up to 19 GB" in ran.stdout
+    assert "_warpwatch_machine_lock" not in ran.stdout
