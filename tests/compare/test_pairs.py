@@ -218,14 +218,14 @@ def test_all_processes_are_started_where_each_has_two_cores(
 
 
 @pytest.mark.parametrize(
-    ("started", "gigabytes", "opened"),
-    [(ALL, 8, MOST), (ALL, 24, MOST), (ALL, 80, ALL), (MOST, 80, MOST), (0, 80, MOST)],
+    ("started", "gigabytes", "parts", "opened"),
+    [(ALL, 8, 1, MOST), (ALL, 24, 1, MOST), (ALL, 80, 1, ALL), (ALL, 80, 2, MOST), (MOST, 80, 1, MOST)],
 )
 def test_all_that_are_there_open_the_gpu_where_they_hold_a_small_part_of_its_memory(
-    started: int, gigabytes: int, opened: int
+    started: int, gigabytes: int, parts: int, opened: int
 ) -> None:
     worker, info = FakeWorker(started), replace(INFO, memory_bytes=gigabytes * 10**9)
-    open_spares(cast("Worker", worker), PROJECT.families, info, cold=True)
+    open_spares(cast("Worker", worker), PROJECT.families, info, cold=True, parts=parts)
     assert worker.asked == [("open", opened)]
 
 

@@ -246,7 +246,8 @@ class Run:
         """Have the processes that measure after the first one open the GPU, where anything may differ."""
         device = self.device if self.may_differ and not self.is_controller else None
         if isinstance(device, DeviceInfo) and device.has_gpu_clock:
-            open_spares(self.worker, self.project.families, device, cold=self.cold)
+            parts = number_of_parts(self.config)
+            open_spares(self.worker, self.project.families, device, cold=self.cold, parts=parts)
 
     def find_comparison(self, progress: Progress) -> Comparison:
         """Find what to compare with, once the device is known. Raises UsageError."""

@@ -34,10 +34,13 @@ UNITS_A_PART = 4  # with fewer units for each process, one would wait for the ot
 class Units(LoadScopeScheduling):  # type: ignore[misc]  # which xdist does not declare
     """Scheduler that gives a unit to whichever process is free, in the order of the tests.
 
-    It passes over units for which a process would load a library that another one has loaded: cuBLAS takes 2 s to load
-    and cuDNN 1.3 (H200). Where only such units are left, the first of them is taken. The tests of a variant in a file
-    are a unit, and each other test is one.
+    It passes over units for which a process would load a library that another one has loaded: cuBLAS takes 2 s to load,
+    cuDNN 1.3 and PyTorch 4 (H200). Where only such units are left, the first of them is taken. The tests of a variant
+    in a file are a unit, and each other test is one. Units that need a library come first, so that no process is left
+    with the tests of one when the others are done.
     """
+
+    libraries_first = True
 
     def __init__(self, config: pytest.Config, log: Any, families: Iterable[Family]) -> None:
         config.option.loadscopereorder = False
@@ -53,6 +56,9 @@ class Units(LoadScopeScheduling):  # type: ignore[misc]  # which xdist does not 
         return set().union(*(self.libraries.get(_variant(test), set()) for test in self.workqueue[unit]))
 
     def _assign_work_unit(self, node: Any) -> None:
+        if self.libraries_first and not self._loaded:  # this is the first unit of all
+            for name in reversed([name for name in self.workqueue if self._needs(name)]):
+                self.workqueue.move_to_end(name, last=False)
         elsewhere = set().union(*self._loaded.values()) - self._loaded[node]
         unit = next((name for name in self.workqueue if not self._needs(name) & elsewhere), next(iter(self.workqueue)))
         self.workqueue.move_to_end(unit, last=False)
@@ -61,10 +67,12 @@ class Units(LoadScopeScheduling):  # type: ignore[misc]  # which xdist does not 
 
 
 class TimedUnits(Units):
-    """Scheduler of a benchmark, where the cases of a shape are a unit if there are enough shapes.
+    """Scheduler of a benchmark, where the cases of a shape are a unit if there are enough shapes: long ones come first.
 
     ``progress``: is told the number of tests that have ended, and of all.
     """
+
+    libraries_first = False
 
     def __init__(
         self, config: pytest.Config, log: Any, families: Iterable[Family], progress: Callable[[int, int], None] | None
