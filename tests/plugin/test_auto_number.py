@@ -27,8 +27,10 @@ from warpwatch.plugin.xdist import processes
         ({"self-check": True}, True, 4, None, 0),
         ({}, True, 0, None, None),
         ({}, True, DeviceError("the NVIDIA driver does not work"), None, None),  # which the run says by itself
-        ({}, False, 4, None, 16),
-        ({}, False, 8, None, 24),
+        ({}, False, 1, None, 4),
+        ({}, False, 4, None, 8),
+        ({}, False, 16, None, 16),
+        ({}, False, 64, None, 24),
         ({}, False, 0, None, None),
         ({"device": "software"}, False, 4, None, None),
         ({"device": "software"}, True, 4, None, None),
@@ -36,7 +38,7 @@ from warpwatch.plugin.xdist import processes
         ({}, True, 4, "3", None),
     ],
 )
-def test_auto_is_the_number_of_gpus_where_times_are_taken_and_at_most_four_for_each_elsewhere(
+def test_auto_is_the_number_of_gpus_where_times_are_taken_and_eight_share_them_elsewhere(
     options: dict[str, Any],
     named: bool,
     gpus: int | DeviceError,

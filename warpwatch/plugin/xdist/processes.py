@@ -18,9 +18,10 @@ from warpwatch.plugin.options import names_benchmark, setting_of, value_of
 NODES = pytest.StashKey[list[Any]]()  # xdist's controllers of its processes
 COLLECTING_SECONDS = 1.5  # for all processes to collect their tests, before they see that they are to end
 SET_BY_USER = "PYTEST_XDIST_AUTO_NUM_WORKERS"
-# Tests of kernels are bound by the host, and a GPU takes turns with what opened it: on two H200s and 32 cores 5,153
-# tests take 95 s in one process, 36 to 47 in four, 33 in eight and 42 in sixteen.
-TESTING_A_GPU = 4
+# Tests of kernels are bound by the host, and a driver opens and closes GPUs for one process at a time: 5,153 tests take
+# 95 s in one process; on two H200s and 32 cores 36 to 47 in four, 33 in eight and 42 in sixteen, on four and 64 cores
+# 31 in eight and 35 in sixteen.
+TESTING, TESTING_A_GPU = 8, 4  # processes, and those of one GPU, at most
 SLUG = "warpwatch_slug"  # handed to the others: the model of the first process's GPU
 
 
@@ -62,8 +63,8 @@ def handed_back(node: Any, key: str) -> Any:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Return the number of GPUs where bench/ is named, and 0 where one alone can be used: then xdist starts no process.
 
-    One alone is used where models may differ, and by a self-check. Where nothing is timed, TESTING_A_GPU processes
-    share a GPU. None where xdist shall count cores, or take the number that its user has set for ``auto``; and where
+    One alone is used where models may differ, and by a self-check. Where nothing is timed, TESTING processes
+    share the GPUs. None where xdist shall count cores, or take the number that its user has set for ``auto``; and where
     the driver does not work, which the run says by itself. xdist asks before the rest of the plugin is loaded, and
     seldom: so what the answer needs is imported with the question.
     """
@@ -78,7 +79,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     if not gpus:
         return None
     if not names_benchmark(config, setting_of(config).root):
-        return min(TESTING_A_GPU * gpus, len(os.sched_getaffinity(0)))
+        return min(max(gpus, min(TESTING_A_GPU * gpus, TESTING)), len(os.sched_getaffinity(0)))
     alone = gpus == 1 or value_of(config, "self-check") or not model_of_all()
     return 0 if alone else gpus
 
