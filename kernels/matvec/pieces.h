@@ -19,28 +19,26 @@ __device__ __forceinline__ scalar_t sum_pieces(const scalar_t* start, const scal
     const bool x_aligned = size_t(x_body) % 16 == 0;
 
     scalar_t sum = 0;
-    const auto add = [&](const Pack& piece, int number) {
-        Pack factors;
-        if (x_aligned)
-            factors = reinterpret_cast<const Pack*>(x_body)[number];
-        else
-            for (int j = 0; j < pack; ++j)
-                factors.values[j] = x_body[number * pack + j];
-        for (int j = 0; j < pack; ++j)
-            sum += piece.values[j] * factors.values[j];
-    };
-    int i = thread;
-    for (; i + (in_flight - 1) * stride < packs; i += in_flight * stride) {
-        Pack held[in_flight];
+    for (int i = thread; i < packs; i += in_flight * stride) {
+        Pack held[in_flight] = {}, factors[in_flight] = {};
 #pragma unroll
         for (int j = 0; j < in_flight; ++j)
-            held[j] = row_packs[i + j * stride];
+            if (i + j * stride < packs)
+                reinterpret_cast<uint4&>(held[j]) = __ldcs(reinterpret_cast<const uint4*>(row_packs + i + j * stride));
 #pragma unroll
         for (int j = 0; j < in_flight; ++j)
-            add(held[j], i + j * stride);
+            if (i + j * stride < packs) {
+                if (x_aligned)
+                    factors[j] = reinterpret_cast<const Pack*>(x_body)[i + j * stride];
+                else
+                    for (int k = 0; k < pack; ++k)
+                        factors[j].values[k] = x_body[(i + j * stride) * pack + k];
+            }
+#pragma unroll
+        for (int j = 0; j < in_flight; ++j)
+            for (int k = 0; k < pack; ++k)
+                sum += held[j].values[k] * factors[j].values[k];
     }
-    for (; i < packs; i += stride)
-        add(row_packs[i], i);
     const int tail = head + packs * pack;
     if (thread < head)
         sum += start[thread] * x[thread];

@@ -6,7 +6,7 @@
 
 #include "pieces.h"
 
-constexpr int in_flight = 2, warps = BLOCK_X / 32;
+constexpr int in_flight = 5, warps = BLOCK_X / 32;
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X)
 matvec_split(const scalar_t* a, const scalar_t* x, scalar_t* y, int m, int n)

@@ -5,7 +5,7 @@
 
 #include "pieces.h"
 
-constexpr int in_flight = 4;
+constexpr int in_flight = 5;
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X * 32)
 matvec_vectorised(const scalar_t* a, const scalar_t* x, scalar_t* y, int m, int n)
