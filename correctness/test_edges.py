@@ -33,7 +33,10 @@ def test_share_of_several_rounds(check: Check) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.cases(shapes=[(17_400_001, 256)], where=lambda case: case.build.id == "histogram-columns-1024-uint8")
+@pytest.mark.cases(
+    shapes=[(17_400_001, 256)],
+    where=lambda case: case.family.name == "histogram" and case.variant.name in {"columns", "pipelined"},
+)
 def test_share_of_several_rounds_of_bytes(check: Check) -> None:
     """Check a histogram of which each of all resident blocks has more than it loads at a time."""
     check(exact=True)

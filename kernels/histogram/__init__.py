@@ -15,9 +15,8 @@ from kernels.copy import BETWEEN, nearest_copy
 from warpwatch import Array
 
 BINS = 256
-MULTIPROCESSORS, RESIDENT = 132, 2048  # of an H200 or H100, and threads on each
+MULTIPROCESSORS = 132  # of an H200 or H100
 LEAST = 64  # bytes a thread, at least, where the array is smaller than a grid of blocks that all run at a time
-GRID = f"min({MULTIPROCESSORS * RESIDENT}//BLOCK_X,ceil(n/({LEAST}*BLOCK_X)))"
 SHAPES = tuple((2**power, values) for power in (20, 26, 28) for values in (BINS, 1))
 COUNTED_AT_ONCE = 2**20  # bytes, which NumPy makes 8 bytes each of
 
@@ -37,6 +36,11 @@ def reference(keys: Array) -> Array:
 
 def work(n: int) -> ww.Work:
     return ww.Work(n, n + 4 * BINS)
+
+
+def grid(resident: int = 2048) -> str:
+    """Return the blocks that all run at a time, with so many threads on a multiprocessor, or fewer for few bytes."""
+    return f"min({MULTIPROCESSORS * resident}//BLOCK_X,ceil(n/({LEAST}*BLOCK_X)))"
 
 
 def kernel(name: str, note: str, **more: Any) -> ww.Variant:
@@ -73,14 +77,20 @@ HISTOGRAM = ww.Family(
             "shared",
             "a histogram a block in shared memory, loads of one byte",
             configurations=((512,),),
-            grid=GRID,
+            grid=grid(),
             benchmarks=SHAPES[:4],
         ),
         kernel(
             "columns",
             "a histogram for each lane in its own bank, loads of 16 bytes",
             configurations=((1024,),),
-            grid=GRID,
+            grid=grid(),
+        ),
+        kernel(
+            "pipelined",
+            "columns again, and the next loads are always on their way: half as many threads with more registers",
+            configurations=((512,),),
+            grid=grid(1024),
         ),
     ),
 )

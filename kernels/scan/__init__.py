@@ -8,11 +8,18 @@ import warpwatch as ww
 from kernels.copy import nearest_copy
 
 SHAPES = tuple((2**power,) for power in (20, 24, 26))
-IN_TILE = {"naive": 1, "lookback": 8, "window": 32}  # elements a thread
+IN_TILE = {"naive": 1, "lookback": 8, "window": 32, "persistent": 12}  # elements a thread
+STAGES = 4  # tiles in shared memory
+BLOCKS = 2 * 132  # that run at a time on an H200 or H100; a block has two tiles at least
 
 
 def work(n: int) -> ww.Work:
     return ww.Work(n, 8 * n)
+
+
+def tile_of_workers(block: tuple[int, ...]) -> int:
+    """Return the elements of a tile where one warp of the block scans none."""
+    return IN_TILE["persistent"] * (block[0] - 32)
 
 
 def single_pass(name: str, note: str, block: int) -> ww.Variant:
@@ -62,5 +69,20 @@ SCAN = ww.Family(
         ),
         single_pass("lookback", "one pass: a thread looks back at earlier tiles, one after another", 512),
         single_pass("window", "a warp looks back at 32 tiles at a time, loads and stores of 16 bytes", 256),
+        ww.kernel(
+            "persistent",
+            "blocks that stay: a warp adds up earlier tiles, the others scan tiles that were copied ahead",
+            configurations=((544,),),
+            macros=lambda: {"EACH": IN_TILE["persistent"], "STAGES": STAGES},
+            scratch=lambda n, block: {
+                "words": ww.Scratch(ww.blocks(n, tile_of_workers(block))[0], "uint64", initial=0),
+                "launches": ww.Scratch(1, "uint64", initial=0),
+            },
+            grid=f"min({BLOCKS},ceil(n/(2*EACH*(BLOCK_X-32))))",
+            shared_bytes=lambda block: STAGES * tile_of_workers(block) * 4,
+            arguments="x y words launches n",
+            cooperative=True,
+            deterministic=True,
+        ),
     ),
 )

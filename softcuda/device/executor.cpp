@@ -290,21 +290,24 @@ void deadlock(const std::vector<WaitingBlock>& waiting, uint64_t not_begun)
     executor.given_up = true;
 }
 
-// A block that waits for another one's write rests, and new ones and resting ones go on in turns.
-void run_one_after_another()
+// Each block to its end, or to the barrier of the grid, where `at_barrier` has those of a cooperative launch. A block that
+// waits for another one's write rests, and new ones and resting ones go on in turns. Returns how many have ended.
+uint64_t run_blocks(std::vector<BlockAtRest>& at_barrier)
 {
     std::vector<WaitingBlock> waiting;
     const uint64_t room = executor.stack_count / turns.count;
-    uint64_t begun = 0, resumed = 0;
-    for (bool was_new = false; !executor.given_up && (begun < executor.blocks || !waiting.empty());) {
+    uint64_t begun = 0, resumed = 0, ended = 0;
+    for (bool was_new = false; begun < executor.blocks || !waiting.empty();) {
         const bool is_new = begun < executor.blocks && waiting.size() < room && (waiting.empty() || !was_new);
         was_new = is_new;
         const uint64_t at = is_new ? 0 : resumed++ % waiting.size();
         const uint64_t ordinal = is_new ? begun++ : waiting[at].ordinal;
         is_new ? begin_block(ordinal) : go_on_with(waiting[at]);
+        if (is_new && !at_barrier.empty() && !at_barrier[ordinal].fibers.empty())
+            resume(at_barrier[ordinal]);
         run_block();
         if (executor.given_up)
-            return;
+            return ended;
         if (turns.stuck && is_new)
             waiting.push_back(put_aside(ordinal, nullptr));
         else if (turns.stuck)
@@ -312,13 +315,19 @@ void run_one_after_another()
         else if (!is_new)
             waiting.erase(waiting.begin() + long(at));
         if (!turns.stuck) {
-            early_reads_at_the_end_of_a_block(begun == executor.blocks && waiting.empty());
+            if (!at_barrier.empty())
+                at_barrier[ordinal] = turns.resting ? rest() : BlockAtRest {};
+            ended += !turns.resting;
+            early_reads_at_the_end_of_a_block(ended == executor.blocks);
             for (WaitingBlock& block : waiting)
                 block.same = 0;
         } else if ((begun == executor.blocks || waiting.size() == room)
-            && std::all_of(waiting.begin(), waiting.end(), [](const WaitingBlock& block) { return block.same >= 20; }))
+            && std::all_of(waiting.begin(), waiting.end(), [](const WaitingBlock& block) { return block.same >= 20; })) {
             deadlock(waiting, executor.blocks - begun);
+            return ended;
+        }
     }
+    return ended;
 }
 
 // Each up to the barrier of the grid, as often as they come there.
@@ -326,17 +335,9 @@ void run_together()
 {
     std::vector<BlockAtRest> blocks(executor.blocks);
     for (uint64_t ended = 0; ended == 0; add_to_footprint(), checker_begin_launch(*running.launch, dynamic_shared())) {
-        for (uint64_t i = 0; i < executor.blocks; ++i) {
-            begin_block(i);
-            if (!blocks[i].fibers.empty())
-                resume(blocks[i]);
-            run_block();
-            if (executor.given_up)
-                return;
-            blocks[i] = turns.resting ? rest() : BlockAtRest {};
-            ended += !turns.resting;
-            early_reads_at_the_end_of_a_block(ended == executor.blocks);
-        }
+        ended = run_blocks(blocks);
+        if (executor.given_up)
+            return;
         if (ended && ended != executor.blocks) {
             const Finding finding = blocks_do_not_come(blocks);
             tell(finding.code, finding.text);
@@ -393,7 +394,8 @@ Finding run_grid(const Launch& launch)
     executor.blocks = blocks - executor.skipped;
     executor.block_step = executor.shuffle ? coprime(executor.blocks) : 1;
     executor.first_block = executor.shuffle ? next_random() % executor.blocks : 0;
-    launch.cooperative ? run_together() : run_one_after_another();
+    std::vector<BlockAtRest> none;
+    launch.cooperative ? run_together() : void(run_blocks(none));
     if (!executor.given_up) {
         launch.cooperative ? void() : add_to_footprint();
         judge_launch(launch);

@@ -102,7 +102,8 @@ struct Function {
     const KernelEntry* entry = nullptr;
     std::string name;
     size_t static_shared = 0;
-    unsigned dynamic_limit = max_shared_bytes;
+    unsigned dynamic_limit = 0; // of dynamic shared memory, as far as it and static memory are more than max_shared_bytes
+    size_t most_shared() const { return std::max<size_t>(static_shared + dynamic_limit, max_shared_bytes); }
     // For the launch calls of before CUDA 4, which set block and arguments first.
     Dim block {1, 1, 1};
     unsigned dynamic_shared = 0;

@@ -28,7 +28,7 @@ int check_launch(const Launch& launch)
         return invalid_value;
     if (launch.cooperative && uint64_t(grid.x) * grid.y * grid.z * block.x * block.y * block.z > max_alive)
         return cooperative_launch_too_large;
-    if (function.static_shared + launch.dynamic_shared > std::max(function.dynamic_limit, max_shared_bytes))
+    if (function.static_shared + launch.dynamic_shared > function.most_shared())
         return invalid_value;
     return success;
 }
@@ -132,7 +132,8 @@ API cuFuncGetAttribute(int* value, int number, Function* function)
     ENTER(cuFuncGetAttribute);
     if (!function || !value)
         return function ? invalid_value : invalid_handle;
-    const int values[] = {int(most_threads(*function)), int(function->static_shared), 0, 0, 0, 75, 75, 0, int(function->dynamic_limit)};
+    const int values[] = {int(most_threads(*function)), int(function->static_shared), 0, 0, 0, 75, 75, 0,
+        int(function->most_shared() - function->static_shared)};
     if (number < 0 || number > 8)
         return invalid_value;
     *value = values[number];

@@ -69,7 +69,7 @@ API cuOccupancyAvailableDynamicSMemPerBlock(size_t* shared, Function* function, 
     ENTER(cuOccupancyAvailableDynamicSMemPerBlock);
     if (!shared || !function || blocks <= 0 || blocks_at_once(*function, threads, 0) < blocks)
         return invalid_value;
-    const size_t each = std::min(size_t(max_shared_opt_in) / size_t(blocks), size_t(std::max(function->dynamic_limit, max_shared_bytes)));
+    const size_t each = std::min(size_t(max_shared_opt_in) / size_t(blocks), function->most_shared());
     *shared = each - std::min(each, function->static_shared);
     return success;
 }

@@ -62,7 +62,7 @@ void polls(uintptr_t address, unsigned size, uintptr_t pc)
         const uint64_t value = value_at(address, size);
         if (!one.is_known || one.value != value)
             one.value = value, one.is_known = true, spin.count = 0;
-        else if (++spin.count == enough && !running.launch->cooperative)
+        else if (++spin.count == enough)
             rest_for_others(address, pc);
         return;
     }

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from tests.project import ROOT
+from tests.softcuda import calls
 from tests.softcuda.device import Device
 
 SOURCE = ROOT / "tests" / "softcuda" / "spinning.cu"
+ZEROS = np.zeros(64, np.int32)
 PLACE = r"tests/softcuda/spinning\.cu:"
 
 
@@ -42,6 +44,14 @@ def test_who_waits_for_another_one_goes_on_when_that_has_written(checked: Device
 @pytest.mark.parametrize("entry", ["all_blocks_meet", "lock_in_turns", "gives_up"])
 def test_so_it_is_without_checks_where_the_word_is_read_atomically(checked: Device, entry: str) -> None:
     check_right(checked.unchecked, entry)
+
+
+def test_blocks_of_a_cooperative_launch_take_turns_too(either: Device) -> None:
+    grid, values = RIGHT["all_blocks_meet"]
+    left = either.once(calls.run_groups, either.image(SOURCE), "all_blocks_meet", (64, 1, 1, grid), ZEROS, True)
+    assert left.tolist() == [values.get(i, 0) for i in range(64)]
+    left = either.once(calls.run_groups, either.image(SOURCE), "flag_that_nobody_sets", (64, 1, 1, 2), ZEROS, True)
+    assert "deadlock in flag_that_nobody_sets" in left
 
 
 def test_a_flag_that_nobody_sets_is_a_deadlock_that_says_where_each_waits(checked: Device) -> None:
