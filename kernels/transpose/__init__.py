@@ -91,11 +91,12 @@ TRANSPOSE = ww.Family(
         ),
         ww.kernel(
             "vectorised",
-            "loads and stores of 16 bytes",
+            "loads and stores of 16 bytes, blocks down the rows of A first",
             configurations=TILES,
             x=0,
             y=1,
             threads=lambda: (128, 1),
+            order=lambda tile, tiles: tile[0] * tiles[1] + tile[1],
             tile_of=sector_tile,
             benchmarks=LADDER,
             fallback=by_elements("A and B", "m", "n"),

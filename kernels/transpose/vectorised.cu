@@ -19,8 +19,11 @@ transpose_vectorised(const scalar_t* a, scalar_t* b, int m, int n)
 {
     __shared__ scalar_t tile[rows][BLOCK_X];
 
-    // Blocks past gridDim.y's limit of 65,535 continue in z.
-    const int first_row = (blockIdx.z * gridDim.y + blockIdx.y) * BLOCK_Y, first_col = blockIdx.x * BLOCK_X;
+    // Blocks past gridDim.y's limit of 65,535 continue in z. Down the rows of A first: blocks that run at the same time
+    // write side by side, and read what lies far apart.
+    const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    const unsigned tile_rows = (m + BLOCK_Y - 1u) / BLOCK_Y;
+    const int first_row = block % tile_rows * BLOCK_Y, first_col = block / tile_rows * BLOCK_X;
     const bool aligned = m % pack == 0 && n % pack == 0 && (size_t(a) | size_t(b)) % 16 == 0;
     if (aligned && first_row + BLOCK_Y <= m && first_col + BLOCK_X <= n) {
         constexpr int across = BLOCK_X / pack, down = BLOCK_Y / pack, each = across * BLOCK_Y / threads;
