@@ -3,7 +3,7 @@
 // column of the tile. Whole tiles of arrays whose rows all start at multiples of 16 bytes go that way; the edge, and
 // every other array, goes element by element, each store of a warp on whole sectors of memory.
 // Costs: as swizzled.cu, with a quarter of its loads and stores from and to memory (half for float64).
-// Share on an H200, predicted: 0.95 to 1.00; reached: 0.95 of a copy's bandwidth at 8192^2 (float32), 0.87 at
+// Share on an H200, predicted: 0.95 to 1.00; reached: 0.97 of a copy's bandwidth at 8192^2 (float32), 0.88 at
 // 8191x8193.
 
 constexpr int threads = 128, mask = BLOCK_X - 1, pack = 16 / sizeof(scalar_t), sector = 32 / sizeof(scalar_t);
