@@ -6,10 +6,9 @@
 // Costs: 8 bytes an element; STAGES tiles of shared memory a block; each block reads the words of all tiles, 8 bytes for
 // every 32 EACH (BLOCK_X / 32 - 1) elements, from L2; a barrier a tile. Sums are added in one order, whatever the timing.
 
-#include <cuda_pipeline_primitives.h>
+#include "lookback.h"
 
-static_assert(sizeof(scalar_t) == 4, "a sum and the number of a launch are a word of 8 bytes");
-using Word = unsigned long long;
+#include <cuda_pipeline_primitives.h>
 
 constexpr int pack = 16 / sizeof(scalar_t), pieces = EACH / pack, workers = BLOCK_X / 32 - 1, ahead = 2;
 constexpr int tile_packs = workers * 32 * pieces, tile_size = tile_packs * pack;
@@ -18,17 +17,6 @@ static_assert(workers <= 32 && STAGES >= ahead + 2, "");
 struct alignas(16) Pack {
     scalar_t values[pack];
 };
-
-__device__ __forceinline__ scalar_t scan_warp(scalar_t value)
-{
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-        const scalar_t before = __shfl_up_sync(0xffffffffu, value, distance);
-        value += lane >= distance ? before : scalar_t(0);
-    }
-    return value;
-}
 
 __device__ __forceinline__ scalar_t sum_warp(scalar_t value)
 {
