@@ -10,7 +10,7 @@ from kernels.copy import nearest_copy
 SHAPES = tuple((2**power,) for power in (20, 24, 26))
 IN_TILE = {"naive": 1, "lookback": 8, "window": 32, "persistent": 12}  # elements a thread
 STAGES = 4  # tiles in shared memory
-BLOCKS = 2 * 132  # that run at a time on an H200 or H100; a block has two tiles at least
+BLOCKS = 2 * 132  # that run at a time on an H200 or H100: with fewer multiprocessors a large launch is refused
 
 
 def work(n: int) -> ww.Work:
@@ -81,6 +81,7 @@ SCAN = ww.Family(
             grid=f"min({BLOCKS},ceil(n/(2*EACH*(BLOCK_X-32))))",
             shared_bytes=lambda block: STAGES * tile_of_workers(block) * 4,
             arguments="x y words launches n",
+            needs="sm_90",  # for its shared memory, and as many blocks at a time
             cooperative=True,
             deterministic=True,
         ),
