@@ -41,7 +41,7 @@ def test_without_a_baseline_one_line_says_how_to_make_one(checkout: Bench) -> No
     )
     assert said in done.stdout
     *_, counts, last = done.stdout.splitlines()
-    assert "17 passed, 1054 deselected, 17 not compared in" in counts
+    assert re.match(r"17 passed, \d+ deselected, 17 not compared in", counts)
     assert last.startswith("NOTHING WAS COMPARED (--benchmark-compare): there is no baseline for fake-gpu-1; no kernel")
     done = checkout.bench("--benchmark-compare", "--require-baseline")
     assert done.returncode == 4
@@ -149,7 +149,7 @@ def test_another_driver_or_cache_mode_is_incomparable(
     done = recorded.bench("--benchmark-compare", *args, slower={"matmul": 2.0}, **play)
     assert done.returncode == 0
     assert f"17 incomparable: {reason}" in done.stdout
-    assert "17 passed, 1054 deselected, 17 not compared" in done.stdout
+    assert re.search(r"17 passed, \d+ deselected, 17 not compared", done.stdout)
     assert re.search(rf"\nNOTHING WAS COMPARED \(.*/fake-gpu-1 {said}: {re.escape(reason)};", done.stdout)
     assert ("to record the next baseline" in done.stdout) == (said == "is void")
     assert recorded.bench("--benchmark-compare", *args, "--fail-on", "incomparable", **play).returncode == 1

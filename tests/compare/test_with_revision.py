@@ -213,7 +213,7 @@ def test_where_every_case_is_incomparable_the_run_fails_and_says_so_last(old: Be
     done = old.bench("--against", "HEAD", *chosen, few=False, changed=["matmul"], other_wrong=["matmul"])
     assert done.returncode == 1
     *_, counts, last = done.stdout.splitlines()
-    assert re.match(r"2 passed, 1069 deselected, 2 not compared in", counts)
+    assert re.match(r"2 passed, \d+ deselected, 2 not compared in", counts)
     assert re.match(r"NOTHING WAS COMPARED \(--against\): 1 incomparable: in HEAD: .* is wrong; 1 incomparable:", last)
     done = old.bench("--against", "HEAD", changed=["matmul-naive"], other_wrong=["matmul-naive-8x8"])
     assert (done.returncode, "1 not compared" in done.stdout) == (0, True)

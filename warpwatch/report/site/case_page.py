@@ -168,7 +168,7 @@ class CasePage:
         return Chart(
             title="History",
             says=f"Medians of {len(known)} nights, {micro(min(known))} to {micro(max(known))} µs, {changes}",
-            spec={"k": "history", "u": [rounded(unit), least], "v": values, "levels": levels if count else []},
+            spec={"k": "history", "u": [rounded(unit), least], "v": values} | ({"levels": levels} if count else {}),
         )
 
     def _roofline(self) -> Chart | None:

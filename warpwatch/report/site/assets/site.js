@@ -38,7 +38,7 @@
         s: [{ l: "noise floor", k: "line", c: "grey", w: 12, v: row(0) }, { l: "change, 95 % interval", k: "both", c: 1, w: 3, v: row(1) }],
       };
     },
-    history: ({ u: [unit, least], v, levels }) => {
+    history: ({ u: [unit, least], v, levels = [] }) => {
       const level = v.map(() => null);
       for (const [first, last, value] of levels) level.fill(value, first, last + 1);
       const medians = v.map((value) => (value === null ? null : digits((value + least) * unit, 4)));
