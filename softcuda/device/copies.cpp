@@ -69,6 +69,7 @@ int copy(End to, End from, size_t size, void* stream, bool wait)
 {
     if (!size)
         return success;
+    std::shared_lock<std::shared_mutex> until_queued(memory_in_use); // another thread may free it only before or after
     if (!is_valid(to, size) || !is_valid(from, size))
         return invalid_value;
     // The host may do with its memory what it likes once an asynchronous call has returned only if it is
@@ -88,6 +89,7 @@ int copy(End to, End from, size_t size, void* stream, bool wait)
         source_is_read(source);
         move(to, from, size);
     }, NodeKind::copy);
+    until_queued.unlock();
     return failed || !wait ? failed : finish_stream(stream, waits_for(to, from));
 }
 
@@ -118,10 +120,12 @@ int fill(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t
 {
     if (!width || !height)
         return success;
+    std::shared_lock<std::shared_mutex> until_queued(memory_in_use);
     Checked filled = filling(address, pitch, value, bytes, width, height);
     if (filled.code)
         return filled.code;
     const int failed = enqueue(stream, std::move(filled.work), NodeKind::fill);
+    until_queued.unlock();
     // Only a fill of the host's memory is over when a call without a stream returns.
     return failed || !wait ? failed : finish_stream(stream, is_host_range(address, 1) ? Waits::for_the_host : Waits::for_itself);
 }

@@ -39,6 +39,7 @@ bool is_capturing(void* stream);
 enum class Waits { for_the_host, for_itself };
 int finish_stream(void* stream, Waits waits = Waits::for_the_host);
 void wait_for_everything(Waits waits); // in the current context
+bool is_everything_done(); // there
 void wait_for_every_context();
 void end_streams_of(const void* context);
 
@@ -55,7 +56,7 @@ Checked copy_work(Copy3D what);
 Checked fill_work(uintptr_t address, size_t pitch, unsigned value, unsigned bytes, size_t width, size_t height);
 
 // memory.cpp
-extern std::shared_mutex& memory_in_use; // shared by copies, alone what gives memory back beside them
+extern std::shared_mutex& memory_in_use; // shared by copies, queued or done, alone what gives memory back
 Result allocate(uintptr_t* address, size_t size, int file = -1); // the memory is that file's, if one is given
 Result release_at(uintptr_t address); // when nothing uses it any more
 Result move_to_file(Allocation& allocation, int file); // with its bytes

@@ -259,8 +259,12 @@ API cuMemFree_v2(uintptr_t address)
     Allocation* allocation = allocation_at(address);
     if (!allocation || !allocation->live || allocation->base != address || is_of_another_process(address))
         return invalid_value;
-    wait_for_everything(Waits::for_the_host);
-    return release_at(address);
+    for (;;) {
+        wait_for_everything(Waits::for_the_host);
+        std::unique_lock<std::shared_mutex> alone(memory_in_use); // another thread may have queued a copy meanwhile
+        if (is_everything_done())
+            return release_at(address);
+    }
 }
 
 API cuMemGetInfo_v2(size_t* free, size_t* total)

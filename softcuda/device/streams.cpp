@@ -178,6 +178,13 @@ void run(StreamState& stream)
 
 bool idle(const StreamState& stream) { return stream.queue.empty() && !stream.busy; }
 
+// With the mutex held: all streams of the current context.
+bool all_idle()
+{
+    const void* context = current_context();
+    return std::all_of(streams.begin(), streams.end(), [&](const auto& each) { return each->context != context || idle(*each); });
+}
+
 // With the mutex held: the host knows that all of this is done.
 void host_knows(const StreamClock& clock)
 {
@@ -307,16 +314,17 @@ int finish_stream(void* handle, Waits waits)
     return success;
 }
 
+bool is_everything_done()
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    return all_idle();
+}
+
 void wait_for_everything(Waits waits)
 {
     std::unique_lock<std::mutex> lock(mutex);
     const StreamClock before = clocks.queued[current_context()];
-    changed.wait(lock, [] {
-        for (const auto& stream : streams)
-            if (stream->context == current_context() && !idle(*stream))
-                return false;
-        return true;
-    });
+    changed.wait(lock, all_idle);
     if (waits == Waits::for_the_host)
         host_knows(before);
 }

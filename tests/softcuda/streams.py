@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ from warpwatch.devices.driver_calls import PROGRAMMATIC, _Attribute, _Config
 
 PER_THREAD = 2  # CU_STREAM_PER_THREAD
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
+FREED = 1  # CUDA_ERROR_INVALID_VALUE, of memory that is no more
 HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -174,6 +176,29 @@ class Device:
 
     def give(self, address: int, stream: Any) -> None:
         _call("cuMemFreeAsync", ctypes.c_uint64(address), ctypes.c_void_p(stream.handle))
+
+    def free_beside_copies(self, stream: Any, count: int) -> None:
+        """Free arrays as soon as they are made, while a thread copies to the last of them."""
+        context, size, source = _context(), ctypes.c_size_t(self.BYTES), ctypes.c_uint64(int(self.p))
+        addresses, ended = [int(self.q)], threading.Event()
+
+        def copy() -> None:
+            library = ctypes.CDLL("libcuda.so.1")
+            library.cuCtxSetCurrent(context)
+            while not ended.is_set():
+                to = ctypes.c_uint64(addresses[-1])
+                assert library.cuMemcpyDtoDAsync_v2(to, source, size, ctypes.c_void_p(stream.handle)) in (0, FREED)
+                time.sleep(1e-5)
+
+        thread = threading.Thread(target=copy)
+        thread.start()
+        for _ in range(count):
+            address = ctypes.c_uint64()
+            _call("cuMemAlloc_v2", ctypes.byref(address), size)
+            addresses.append(address.value)
+            _call("cuMemFree_v2", address)
+        ended.set()
+        thread.join()
 
     def graph(self, stream: Any, queue: Callable[[], None]) -> Any:
         """Return what launches on a stream what ``queue`` queues in this one."""

@@ -163,6 +163,8 @@ RIGHT = {
     "a usual one ends what the second did not wait for": "run('produce_early', a, p); early('produce_early', a, r)\n"
     "write(a, r); early('consume_after_wait', a, q, p)",
     "the next kernel is a usual one": "run('produce_early', a, p); copy(a, q, p)",
+    # Of two threads.
+    "memory is freed beside copies of another thread": "free_beside_copies(a, 20000)",
     "the host waits for the first of two": "run('produce_early', a, p); a.synchronize(); early('consume', a, q, p)",
     "a copy lies between": "run('produce_early', a, p); copy_memory(r, p, a); early('consume', a, q, p)",
 }
