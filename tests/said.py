@@ -95,6 +95,6 @@ def lost(printed: str, document: Mapping[str, Any]) -> list[str]:
     for name, line in lines_of(printed, list(entries)):
         row = TABLE.match(line)
         rest = re.sub(r"\([^)]*\)", "", row["figures"]) if row else line
-        for part in re.sub(rf"^{name}( and [\d,]+ more)?: ", "", rest).split("; "):
+        for part in re.sub(rf"^(\d+ skipped: )?{name}( and [\d,]+ more)?: ", "", rest).split("; "):
             missing += [f"{name}: {each!r} of {line}" for each in lost_of(part, entries[name])]
     return missing

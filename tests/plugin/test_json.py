@@ -219,9 +219,12 @@ def test_a_case_says_which_probe_is_left_out_and_the_run_counts_them(tmp_path: P
 def test_a_call_that_is_not_trusted_says_how_its_time_was_read(tmp_path: Path) -> None:
     folder, case = write_project(tmp_path), case_id("turned", "in_turn", on_gpu=False)
     given = ["bench", "--untrusted", "--device=software", "--json=out.json", "-k", case, "--benchmark-min-rounds=20"]
-    done = run_pytest(folder, *given)
-    document = read(folder / "out.json")
-    assert lost(done.stdout, document) == []
+    for _ in range(3):  # a busy host may have no slope
+        done = run_pytest(folder, *given)
+        document = read(folder / "out.json")
+        assert lost(done.stdout, document) == []
+        if "no figure: a launch takes" not in done.stdout:
+            break
     assert document["command"].startswith("pytest ")
     assert document["command"].endswith(shlex.join(given))
     assert "--noconftest" not in document["command"]  # of the second process

@@ -206,7 +206,7 @@ def test_a_kernel_whose_time_depends_on_its_data_is_named(tmp_path: Path) -> Non
     assert cases["drawn-by_value-128-20000-float32"]["measured"]["data"] == {}
     done = run_pytest(tmp_path, "bench", "--data", "-k", "drawn and plain", "--benchmark-max-time=0.01")
     assert done.stdout.splitlines()[-1].startswith("NOTHING WAS TIMED ON OTHER DATA (--data): 1 because its inputs are")
-    done = run_pytest(tmp_path, "bench", "--data", "-k", "twice and endless", "--launch-timeout=0.2")
+    done = run_pytest(tmp_path, "bench", "--data", "-k", "twice and endless", "--launch-timeout=1")
     assert "twice-endless-128-20000-float32: on zeros (--data): the kernel " in done.stdout
     refused = run_pytest(tmp_path, "bench", "--data", "--against=HEAD")
     assert "--data times this code alone: leave --data or --against out" in refused.stdout + refused.stderr
