@@ -18,6 +18,8 @@ import functools
 import re
 import struct
 
+from messages import SOFTCUDA
+
 RECORD = "softcuda_kernel"  # the variable that holds a kernel's record (kernels.py)
 RED_ZONE = 128  # bytes between variables, which belong to none of them
 MAX_SHARED = 48 * 1024
@@ -171,9 +173,10 @@ def text_in_assembly(label: str, text: str) -> str:
 
 
 # Of g++ 12 and later. Without the others, what is set in one branch alone is taken to be set in all: g++ 13 and later
-# propagate what is unset as if it were any constant (-ftree-ccp).
-FILL_FLAGS = ["-ftrivial-auto-var-init=pattern",
-              "-fno-tree-ccp", "-fno-tree-fre", "-fno-tree-pre", "-fno-code-hoisting"]  # fmt: skip
+# propagate what is unset as if it were any constant (-ftree-ccp). What fills a variable in each turn of a loop would be
+# done before it (-ftree-loop-im), and a condition on it be decided by what fills it here (-fthread-jumps).
+FILL_FLAGS = ["-ftrivial-auto-var-init=pattern", "-fno-tree-ccp", "-fno-tree-fre", "-fno-tree-pre",
+              "-fno-code-hoisting", "-fno-tree-loop-im", "-fno-thread-jumps"]  # fmt: skip
 WORD, LONG = -16843010, -72340172838076674  # 0xFE, four and eight times
 NAN, TWO_NANS = (int.from_bytes(b"\xfe\xfe\xfe\xff" * n, "little", signed=True) for n in (1, 2))
 NUMBERS = {str(number): str(nan) for number, nan in ((WORD, NAN), (LONG, TWO_NANS))}
@@ -191,13 +194,17 @@ DEFERRED = re.compile(
 
 
 def unset_variables(intermediate: str) -> str:
-    """Return the variables that nothing sets on some way: lines of a function, a tab and "v (kernel.cu:3)"."""
+    """Return the variables that nothing sets on some way: lines of a function, a tab and "v (kernel.cu:3)".
+
+    Those of softcuda's own headers are none of the kernel's.
+    """
     starts = [*FUNCTION.finditer(intermediate)]
     ends = [*(match.start() for match in starts[1:]), len(intermediate)]
     return "".join(
         f"{match[1]}\t{variable[3]} ({variable[1]}:{variable[2]})\n"
         for match, end in zip(starts, ends, strict=True)
         for variable in DEFERRED.finditer(intermediate, match.end(), end)
+        if not variable[1].startswith(f"{SOFTCUDA}/") and not variable[3].startswith("softcuda_")
     )
 
 
@@ -218,15 +225,67 @@ def with_nans(assembly: str, intermediate: str) -> str:
     if OWN.search(intermediate):
         return assembly
     assembly = re.sub(rf"(?<![\w.-])(?:{'|'.join(NUMBERS)})(?![\w.])", lambda match: NUMBERS[match[0]], assembly)
-    if ".DEFERRED_INIT" in intermediate:
-        assembly = LONG_CONSTANT.sub(_with_nans_in_halves, assembly)
+    if ".DEFERRED_INIT" not in intermediate:
+        return assembly
+    assembly = LONG_CONSTANT.sub(_with_nans_in_halves, assembly)
     assembly = re.sub(
         r"(?<=:\n)(?:\t\.byte\t-2\n){8,}",
         lambda match: "".join(f"\t.byte\t{-1 if i % 4 == 3 else -2}\n" for i in range(match[0].count("\n"))),
         assembly,
     )
     # Large arrays: rdi, esi and edx are set in any order, and then memset is called.
-    return re.sub(r"\$254, %esi(?=\n(?:(?!\t(?:call|j|ret))[^\n]*\n){0,40}\tcall\t\*?memset)", "$255, %esi", assembly)
+    memset = r"\$254, %esi(?=\n(?:(?!\t(?:call|j|ret))[^\n]*\n){0,40}\tcall\t\*?memset)"
+    assembly = re.sub(memset, "$255, %esi # of memset", assembly)
+    return _with_places(assembly, halves=not re.search(OWN_HALF, intermediate))
+
+
+WORDS, LONGS = (tuple(str(each) for each in (nan, nan % 2**bits)) for nan, bits in ((NAN, 32), (TWO_NANS, 64)))
+HALVES = ("-258", "65278")
+OWN_HALF = rf"(?<![\w.-])(?:{'|'.join(HALVES)})(?![\w.])"
+# Lines with bytes of unset variables: the last operand of an instruction, at its end; data.
+UNSET_LINE = re.compile(
+    rf"^\t(?P<name>[a-z]\w*)\t\$(?P<number>-?\d+)(?:,.*)?$"
+    rf"|^\t\.(?P<data>long|quad)\t(?:{'|'.join(WORDS + LONGS)})$|^(?P<bytes>\t\.byte\t-2\n(?:\t\.byte\t-[12]\n){{7,}})",
+    re.MULTILINE,
+)
+# Ld does not keep a function because a section of this name refers to it, as of debug information.
+UNSET_SECTION = ".debug_softcuda_unset"
+
+
+def _with_places(assembly: str, *, halves: bool) -> str:
+    """Return the assembly with a section that says where bytes of unset variables are, for unset_trials.cpp.
+
+    It has addresses and sizes of 8 bytes each. ``halves``: no constant of the kernel looks like an unset half.
+    """
+    places: list[str] = []
+
+    def labelled(match: re.Match[str]) -> str:
+        label, line = f".Lsoftcuda_unset{len(places)}", match[0]
+        if match["name"]:
+            for offset, size in _bytes_of_operand(match, halves):
+                places.append(f"\t.quad {label} - {offset}, {size}")
+            return line if label == f".Lsoftcuda_unset{len(places)}" else f"{line}\n{label}:"
+        size = {"long": 4, "quad": 8, None: line.count("\n")}[match["data"]]
+        places.append(f"\t.quad {label}, {size}")
+        return f"{label}:\n{line}"
+
+    marked = UNSET_LINE.sub(labelled, assembly)
+    return "\n".join([marked, f'\t.section {UNSET_SECTION},"",@progbits', *places, ""])
+
+
+def _bytes_of_operand(match: re.Match[str], halves: bool) -> list[tuple[int, int]]:
+    """Return which bytes of an instruction's constant are of an unset variable: from its end, and how many."""
+    name, number = match["name"], match["number"]
+    if "# of memset" in match[0]:
+        return [(4, 1)]
+    if name == "movabsq":
+        words = struct.unpack("<2i", struct.pack("<Q", int(number) % 2**64))
+        return [(8 - 4 * i, 4) for i, word in enumerate(words) if word == NAN]
+    if number in WORDS:
+        return [(4, 4)]
+    if number in HALVES and halves:
+        return [(2 if name.endswith("w") else 4, 2)]
+    return []
 
 
 # A record as g++ writes it: the file's name, line, column, the types of array and index.

@@ -368,6 +368,8 @@ void end_launch()
 {
     if (is_twin())
         end_twin(false);
+    if (is_trial())
+        end_trial("ended early");
     close_early_reads();
     no_finding_is_accepted();
     executor.given_up = true;
@@ -389,6 +391,7 @@ Finding run_grid(const Launch& launch)
     forget_twin();
     checker_begin_launch(launch, dynamic_shared());
     watch_begin(*launch.function);
+    begin_trials(launch);
     const uint64_t blocks = product_of(launch.grid);
     executor.skipped = launch.cooperative ? 0 : skipped_blocks(blocks);
     executor.blocks = blocks - executor.skipped;
@@ -402,12 +405,15 @@ Finding run_grid(const Launch& launch)
     }
     if (is_twin())
         end_twin(!executor.given_up);
+    if (is_trial())
+        end_trial(executor.given_up ? "ended early" : "");
     if (checker_is_active()) {
         judge_benign();
         judge_restricts();
         judge_unset();
         judge_unused_reads();
     }
+    judge_trials();
     if (const char* arrays = launch.function->module->image->one_address; launch.dynamic_shared && *arrays)
         add_note(Note::cause, std::string("shared    extern __shared__ arrays begin at one address: ") + arrays);
     watch_end();

@@ -91,12 +91,14 @@ struct Module {
     const Image* image = nullptr;
     void* handle = nullptr;
     int file = -1; // the shared object, for addr2line and nm
+    unsigned checksum = 0; // of it
     uintptr_t image_first = 0, image_last = 0, text_first = 0, text_last = 0; // where it is loaded
     const void* context = nullptr;
     std::vector<std::unique_ptr<struct Function>> functions;
     mutable std::map<uintptr_t, std::vector<std::string>> lines; // that addr2line was asked for
     mutable std::map<std::string, std::string> declared; // places of variables, that nm was asked for
 };
+std::vector<Region> unset_bytes(const Module& module); // of variables that nothing sets, in code and constants
 struct Function {
     const Module* module = nullptr;
     const KernelEntry* entry = nullptr;
@@ -205,6 +207,13 @@ void fill_what_nothing_wrote(); // of a block that begins
 void unused_if_twin_agrees(size_t finding);
 void judge_unused_reads(); // when the launch has ended
 void forget_twin();
+
+// unset_trials.cpp: whether variables that nothing sets make a difference to a launch.
+void begin_trials(const Launch& launch); // returns in other processes too, which tell nothing
+bool is_trial();
+[[noreturn]] void end_trial(const std::string& finding);
+void judge_trials(); // when the launch has ended
+void end_trials();
 
 // findings_of_launch.cpp
 void take_back(size_t number); // a finding, as a remark

@@ -142,6 +142,7 @@ int load_image(Module** result, const char* bytes, const void* owner)
         return refuse_image(header.magic);
     }
     dl_iterate_phdr(find_ranges, module.get());
+    module->checksum = unsigned(header.checksum);
     module->context = owner;
     for (const KernelEntry* entry = module->image->first_kernel; entry != module->image->last_kernel; ++entry) {
         auto function = std::make_unique<Function>();
@@ -155,6 +156,34 @@ int load_image(Module** result, const char* bytes, const void* owner)
     std::lock_guard<std::mutex> lock(modules_mutex);
     modules.push_back(std::move(module));
     return success;
+}
+
+std::vector<Region> unset_bytes(const Module& module)
+{
+    struct Place {
+        uint64_t address, size;
+    };
+    std::vector<Region> found;
+    ElfW(Ehdr) file {};
+    ElfW(Shdr) names {};
+    const auto read = [&](void* to, size_t size, uint64_t from) { return pread(module.file, to, size, off_t(from)) == ssize_t(size); };
+    const auto header = [&](ElfW(Shdr)& to, unsigned number) { return read(&to, sizeof to, file.e_shoff + number * sizeof to); };
+    if (!read(&file, sizeof file, 0) || !header(names, file.e_shstrndx))
+        return found;
+    for (unsigned i = 0; i < file.e_shnum; ++i) {
+        static constexpr char wanted[] = ".debug_softcuda_unset"; // assembly.py
+        ElfW(Shdr) section {};
+        char name[sizeof wanted] {};
+        if (!header(section, i) || !read(name, sizeof name, names.sh_offset + section.sh_name) || memcmp(name, wanted, sizeof name) != 0)
+            continue;
+        std::vector<Place> places(section.sh_size / sizeof(Place));
+        if (!read(places.data(), places.size() * sizeof(Place), section.sh_offset))
+            continue;
+        for (const Place& place : places)
+            if (const uintptr_t first = module.image_first + place.address; place.address < module.image_last - module.image_first && place.address > sizeof file)
+                found.push_back({first, place.size});
+    }
+    return found;
 }
 
 namespace {

@@ -128,6 +128,9 @@ CoarseTouch coarse_touch(uint32_t cell); // what the present launch has done the
 const Cell* cell_of(uintptr_t address); // of global memory; null where a word has none
 const std::vector<uintptr_t>& pages_touched(); // of the arena, by the present launch
 
+// unset.cpp: the variables of this kernel that nothing sets somewhere, "v (kernel.cu:3)", "" if there are none.
+std::string unset_names();
+
 // footprint.cpp: an access of a variable, or of memory of the host.
 void touched_elsewhere(const Region& region, bool of_host, const Access& access);
 

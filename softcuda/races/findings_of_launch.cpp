@@ -94,6 +94,8 @@ void tell(Result code, std::string text)
         findings.accepted = {code, std::move(text)};
         return;
     }
+    if (is_trial())
+        end_trial(text);
     if (findings.told.size() < most_told)
         findings.told.push_back({code, std::move(text)});
     else

@@ -1,11 +1,42 @@
 // Variables that nothing set, where their value vanishes: a checked kernel has a NaN for them (assembly.py), which a
 // comparison and a maximum drop. g++ -fsanitize-coverage=trace-cmp calls a function before a comparison.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "checker.h"
 
 namespace softcuda {
+namespace {
+
+void add_name(std::string& names, const std::string& name)
+{
+    if (names.find(name) == std::string::npos)
+        names += (names.empty() ? "" : " or ") + name;
+}
+
+} // namespace
+
+std::string unset_names()
+{
+    const Image& image = *checker.image;
+    const std::string kernel = running.launch->function->entry->name, table = image.unset; // lines, each with the function
+    const auto is_kernel = [&](const std::string& function) {
+        return std::any_of(image.first_kernel, image.last_kernel, [&](const KernelEntry& each) { return function == each.name; });
+    };
+    std::string names, of_others; // functions, which it may call
+    for (size_t begin = 0, end; begin < table.size(); begin = end + 1) {
+        end = std::min(table.find('\n', begin), table.size());
+        const size_t tab = table.find('\t', begin);
+        if (tab >= end)
+            continue;
+        const std::string function = table.substr(begin, tab - begin), name = table.substr(tab + 1, end - tab - 1);
+        if (function == kernel || !is_kernel(function))
+            add_name(function == kernel ? names : of_others, name);
+    }
+    return names.empty() ? of_others : names;
+}
+
 namespace {
 
 constexpr uint32_t unset_word = 0xfffefefe; // of a float, and of each half of a double
@@ -25,31 +56,11 @@ bool is_unset(double value)
     return bits == unset_double;
 }
 
-void add_name(std::string& names, const std::string& name)
-{
-    if (names.find(name) == std::string::npos)
-        names += (names.empty() ? "" : " or ") + name;
-}
-
-// Those of this kernel that are unset somewhere, "v (kernel.cu:3)": lines of the image, each with the function.
-std::string candidates()
-{
-    const std::string function = running.launch->function->entry->name, table = checker.image->unset;
-    std::string names;
-    for (size_t begin = 0, end; begin < table.size(); begin = end + 1) {
-        end = std::min(table.find('\n', begin), table.size());
-        const size_t tab = table.find('\t', begin);
-        if (tab < end && table.compare(begin, tab - begin, function) == 0)
-            add_name(names, table.substr(tab + 1, end - tab - 1));
-    }
-    return names;
-}
-
 template <class Float> void compared(Float a, Float b, const char* doing, uintptr_t pc)
 {
     if (!(is_unset(a) || is_unset(b)) || !checker.active || !is_different("unset variable", pc))
         return;
-    const std::string names = candidates();
+    const std::string names = unset_names();
     tell(launch_failed, "unset variable " + in_kernel() + "\n  " + where(pc) + ": " + who(running.thread) + " " + doing + " a value that nothing has set"
             + (names.empty() ? "" : ", of " + names) + ": give it one where it is declared");
 }
@@ -74,7 +85,7 @@ template <class Float> Float larger(Float a, Float b)
 // kernels store struct members that nobody reads.
 void judge_unset()
 {
-    const std::string names = *checker.image->unset ? candidates() : "";
+    const std::string names = *checker.image->unset ? unset_names() : "";
     for (const uintptr_t page : names.empty() ? std::vector<uintptr_t>() : pages_touched()) {
         const uintptr_t first = arena.first + (page << page_bits);
         const Cell* cells = cell_of(first);

@@ -110,7 +110,7 @@ void fill_what_nothing_wrote()
 
 bool begin_twin()
 {
-    if (twin.begun || !may_be_doubled())
+    if (twin.begun || is_trial() || !may_be_doubled())
         return false;
     twin.begun = true;
     for (int i = 1; i < processes && !is_twin(); ++i) {

@@ -75,12 +75,20 @@ KERNEL(around_a_barrier)
         return;
     data[threadIdx.x] = 1;
 }
-KERNEL(integer_of_nothing)
+KERNEL(flag_of_nothing)
+{
+    bool found;
+    if (data[0])
+        found = true;
+    data[1] = found;
+}
+KERNEL(many_threads_of_nothing)
 {
     int level;
-    if (data[0])
+    if (blockIdx.x == 2000)
         level = 3;
-    data[1] = level > 2;
+    if (!threadIdx.x && blockIdx.x == 1999)
+        data[1] = level > 2;
 }
 KERNEL(wraps_unsigned) { data[(0x80000000u + blockIdx.x) * 2 + threadIdx.x] = 1; }
 KERNEL(blocks_that_took_turns)
