@@ -448,7 +448,8 @@ void source_is_read(const std::shared_ptr<Source>& source)
         return;
     if (source->changes == races.changes)
         verify(*source, *present_operation);
-    source->sums = sums_of(*source);
+    else
+        source->sums = sums_of(*source);
     source->read_by = *present_operation;
     std::lock_guard<std::mutex> lock(races.mutex);
     races.sources.push_back(source);
