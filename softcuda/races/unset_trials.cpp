@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <set>
@@ -22,6 +23,7 @@ namespace softcuda {
 namespace {
 
 constexpr uint64_t most_threads = 1 << 14, most_threads_first = 1 << 20; // of a launch; of a kernel's first one
+constexpr size_t most_launches = 3; // of a kernel, with other grids or blocks: a fork takes some 7 ms
 constexpr size_t most_memory = size_t(64) << 20; // that a launch has touched
 constexpr double patience = 5, patience_factor = 10; // seconds, and of the time of the launch here
 // What each byte is there: a zero, and an integer that is positive and beyond most arrays. Here it is negative, or a NaN.
@@ -109,14 +111,13 @@ std::vector<Piece> touched_memory()
 
 bool is_worth_it(const Launch& launch)
 {
-    static std::set<std::string>& seen = *new std::set<std::string>;
+    using Shape = std::array<unsigned, 6>;
+    static auto& tried = *new std::map<std::string, std::set<Shape>>;
     const auto count = [](const Dim& d) { return uint64_t(d.x) * d.y * d.z; };
-    const uint64_t threads = count(launch.grid) * count(launch.block);
-    std::string name = std::to_string(launch.function->module->checksum) + launch.function->name;
-    const bool is_first = seen.insert(name).second;
-    for (const unsigned n : {launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y, launch.block.z})
-        name += "," + std::to_string(n);
-    return threads <= (is_first ? most_threads_first : most_threads) && seen.insert(name).second;
+    const Dim &grid = launch.grid, &block = launch.block;
+    std::set<Shape>& shapes = tried[std::to_string(launch.function->module->checksum) + launch.function->name];
+    return count(grid) * count(block) <= (shapes.empty() ? most_threads_first : most_threads) && shapes.size() < most_launches
+        && shapes.insert({grid.x, grid.y, grid.z, block.x, block.y, block.z}).second;
 }
 
 bool may_be_forked()
