@@ -17,8 +17,7 @@ from __future__ import annotations
 import functools
 import re
 import struct
-
-from messages import SOFTCUDA
+from pathlib import Path
 
 RECORD = "softcuda_kernel"  # the variable that holds a kernel's record (kernels.py)
 RED_ZONE = 128  # bytes between variables, which belong to none of them
@@ -186,6 +185,7 @@ NUMBERS |= {str(number % 2**32): str(NAN % 2**32) for number in (WORD,)} | {str(
 OWN = re.compile(rf"{'|'.join(NUMBERS)}|-1\.694739\d*e\+38|-5\.3130\d*e\+303|\{{ (?:254|-2), |memset \([^;]*, 254, ")
 
 
+OWN_FILES = f"{Path(__file__).resolve().parents[1]}/"
 COMPARISONS = "-fsanitize-coverage=trace-cmp"  # a call before each: for kernels that have unset variables alone
 FUNCTION = re.compile(r"^;; Function .* \((\S+), funcdef_no=", re.MULTILINE)
 DEFERRED = re.compile(
@@ -204,7 +204,7 @@ def unset_variables(intermediate: str) -> str:
         f"{match[1]}\t{variable[3]} ({variable[1]}:{variable[2]})\n"
         for match, end in zip(starts, ends, strict=True)
         for variable in DEFERRED.finditer(intermediate, match.end(), end)
-        if not variable[1].startswith(f"{SOFTCUDA}/") and not variable[3].startswith("softcuda_")
+        if not variable[1].startswith(OWN_FILES) and not variable[3].startswith("softcuda_")
     )
 
 

@@ -1,5 +1,5 @@
 // An accumulator that nobody set to zero.
-// Must be found: is wrong
+// Must be found: unset variable in matmul_tiled.* of sum \(
 // Case: matmul-tiled-16x16-33x37x41-float32
 
 extern "C" __global__ void matmul_tiled(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)
