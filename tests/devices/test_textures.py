@@ -134,13 +134,16 @@ def test_a_texture_is_an_argument_of_eight_bytes(
 
 def test_an_access_outside_a_surface_is_a_finding(software: Worker, tmp_path: Path) -> None:
     image = planted(software, tmp_path, "row + 1, cudaBoundaryModeClamp", "row + 1")
-    outside = r"out of bounds in neighbours\n.*textures.cu:24: thread .* reads 4 bytes of a surface at x = 0 .*, y = 5"
+    outside = r"out of bounds in neighbours\n.*textures.cu:24: thread .* reads 4 bytes of a surface at x = \d+ .*y = 5"
     with pytest.raises(DeviceError, match=outside):
         wrong(SURFACES, Kernel(software, SURFACES.build, image))
 
 
-def timed(case: Case, image: Path) -> tuple[int, list[str]]:
-    """Time a case, in the child; return how many CUDA arrays were freed, and what a sample did in order."""
+def timed(case: Case, image: Path) -> tuple[int, list[str], int]:
+    """Time a case, in the child; return how many CUDA arrays were freed, what a sample did in order, and how often.
+
+    A sample whose hold ran into its limit, on a busy host, is taken again.
+    """
     order = list[str]()
 
     def noting(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
@@ -158,20 +161,20 @@ def timed(case: Case, image: Path) -> tuple[int, list[str]]:
             patch.setattr(owner, name, noting(name, getattr(owner, name)))
         sampling.prepare(case, image, cold=True)
         order.clear()
-        sampling.sample("cold")
+        _, discarded = sampling.sample("cold")
         taken = [*order]
         sampling.finish("cold")
         sampling.observe(["host"])
         sampling.release()
         gc.collect()
-    return order.count("free_array"), taken
+    return order.count("free_array"), taken, 1 + discarded
 
 
 def test_copies_are_no_part_of_a_time(software: Worker) -> None:
     case = find_case(FAMILIES, "surfaces-neighbours-16x8-64x128-float32")
     image = compile_build(case.build, software.call(describe_device).target)
-    freed, order = software.call(timed, case, image.path)
-    assert order == ["fill", "fill", "time", "give_back", "give_back"]
+    freed, order, times = software.call(timed, case, image.path)
+    assert order == times * ["fill", "fill", "time", "give_back", "give_back"]
     assert freed == 2 * COPIES
 
 

@@ -40,6 +40,7 @@ COPY, SCAN, CONVOLVE = (
     "scan-naive-256-33-float32",
     "conv2d-constant_filter-16x16-33x33x3-float32",
 )
+RUNS = 3
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt install g++")
 
 
@@ -289,8 +290,12 @@ def case_of(folder: Path) -> dict[str, Any]:
 @pytest.mark.slow
 @needs_compiler
 def test_a_slower_host_path_is_found_by_its_own_gate_alone(repository: Path) -> None:
+    """Where a busy host's times decide nothing, it runs again."""
     edit(repository, SPIN)
-    done = run_pytest(repository, *BENCH, "--against", "HEAD", "--host", "--fail-on", "host")
+    for _ in range(RUNS):
+        done = run_pytest(repository, *BENCH, "--against", "HEAD", "--host", "--fail-on", "host")
+        if "host time of 1 kernels: 1 unsure" not in done.stdout:
+            break
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(rf"^{CASE}: more host time: \d+\.\d\d -> \d+\.\d\d µs a launch, \+", done.stdout, re.M), (
         done.stdout

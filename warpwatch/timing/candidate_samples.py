@@ -39,7 +39,7 @@ from warpwatch.devices.worker import gpu
 from warpwatch.timing import observers
 from warpwatch.timing.fresh_inputs import FreshInputs, Recipe
 from warpwatch.timing.inputs import compared_rows
-from warpwatch.timing.timer import GpuTimer
+from warpwatch.timing.timer import SHORTEST, GpuTimer
 
 HOW = "slope of wall time"  # facts["how"]
 COUNTS = (1, 2, 4, 8)  # launches of a go
@@ -155,7 +155,10 @@ def timer() -> GpuTimer:
 
 @functools.cache
 def launch_seconds() -> float:
-    """Return the seconds that the host takes to launch an empty kernel from Python, as the slope of wall time."""
+    """Return the seconds that the host takes to launch an empty kernel from Python, as the slope of wall time.
+
+    A slope of a busy host may be negative; a launch takes SHORTEST at least.
+    """
     device, start = gpu(), timer().kernel("empty", ONE)
 
     def run(count: int) -> float:
@@ -167,7 +170,7 @@ def launch_seconds() -> float:
         return 1e-9 * (time.perf_counter_ns() - begin)
 
     rng = SecretRandom()
-    return round(statistics.median(measured_slope(COUNTS, run, rng) for _ in range(EMPTY_ROUNDS)), 10)
+    return max(SHORTEST, round(statistics.median(measured_slope(COUNTS, run, rng) for _ in range(EMPTY_ROUNDS)), 10))
 
 
 class CandidateSamples:
