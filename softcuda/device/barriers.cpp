@@ -402,5 +402,6 @@ extern "C" EXPORT char* softcuda_dynamic_shared() { return dynamic_shared(); }
 extern "C" EXPORT long long softcuda_clock()
 {
     forget_spin(); // who looks at it may give up waiting
+    running.has_read_clock = true;
     return std::chrono::steady_clock::now().time_since_epoch().count(); // nanoseconds, as CLOCK_RATE says
 }

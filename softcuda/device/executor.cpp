@@ -213,6 +213,7 @@ bool prepare(const Launch& launch)
     footprint_begin_launch();
     order_begins_launch();
     running.launch = &launch;
+    running.has_read_clock = false;
     forget_noted_results();
     turns.begin_launch(launch.block);
     return true;

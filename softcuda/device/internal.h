@@ -138,6 +138,7 @@ struct Running {
     const Launch* launch = nullptr;
     Dim block_index {};
     unsigned thread = 0;      // its number in the block
+    bool has_read_clock = false; // this launch
 };
 extern Running running;
 Dim thread_index(unsigned number);

@@ -60,6 +60,9 @@ HARMLESS = {
     "a part that is not used": "int s[8]; for (int i = 0; i < out[3] + 3; ++i) s[i] = i; out[9] = s[out[4] + 1];",
     "a clock beside it": "int s[8]; for (int i = 0; i < out[3] + 3; ++i) s[i] = i; out[9] = s[1] + int(clock64());",
 }
+# The same with a part of a clock, in nanoseconds, that is seldom another one from one process to the next.
+BESIDE = "if (threadIdx.x) return; int s[8]; for (int i = 0; i < out[3] + 3; ++i) s[i] = i; out[9] = s[1] + {};"
+CLOCKS = ("int(clock64() >> 20 & 1)", "int(clock64() >> 21 & 1)")
 
 
 def value_of(checked: Device, body: str, kind: str) -> np.generic:
@@ -99,6 +102,12 @@ def test_what_depends_on_an_unset_variable_is_found(checked: Device, kind: str, 
 @pytest.mark.parametrize("body", HARMLESS.values(), ids=HARMLESS)
 def test_what_depends_on_no_unset_variable_is_not_accused(checked: Device, body: str) -> None:
     assert said_of(checked, body, "int") == ""
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_what_reads_a_clock_is_not_judged_by_two_launches_that_agree(checked: Device, clock: str) -> None:
+    image = checked.image(f"{ENTRY} sample(int* out)\n{{\n    {BESIDE.format(clock)}\n}}\n")
+    assert {checked.said(image, "sample", 4 * 32, threads) for threads in (1, 2, 3)} == {""}
 
 
 def test_an_unset_integer_leads_out_of_every_array(tmp_path: Path) -> None:
