@@ -196,14 +196,11 @@ def _kept(folder: Path, stem: str, tail: str, key: bytes, make: Callable[[], Com
     """Return the entry of a key, if all that it was built of is unchanged; else build it."""
     cache = Cache(folder=folder, program="softcuda", variable="XDG_CACHE_HOME")
     try:
-        entry = cache.find_compiled(stem, key, tail, HERE, is_code=True)
-        if entry is None:
-            with cache.alone(stem, key):  # the driver takes half a minute of all cores
-                mode = 0o644 if tail == ".so" else 0o755
-                entry = cache.compiled(stem, key, tail, HERE, make, is_code=True, mode=mode)
+        mode = 0o644 if tail == ".so" else 0o755
+        _, entry = cache.compiled(stem, key, tail, HERE, make, is_code=True, mode=mode)
     except CacheError as error:
         raise BuildError(str(error)) from None
-    return entry[1].path
+    return entry.path
 
 
 def _built(units: Sequence[str], library: str = "") -> Compiled:

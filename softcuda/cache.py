@@ -15,11 +15,9 @@ nobody else can replace them in between: in one that others can write to, a priv
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import errno
 import fcntl
-import functools
 import grp
 import hashlib
 import math
@@ -30,6 +28,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -50,11 +49,7 @@ class CacheError(Exception):
 
 
 class BadEntry(CacheError):
-    """An entry that another user could have written."""
-
-
-class DamagedEntry(BadEntry):
-    """An entry whose contents are not what was kept."""
+    """An entry that another user could have written, or whose contents are not what was kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +85,12 @@ class Cache:
 
     def find(self, stem: str, tail: str, *, is_code: bool) -> Entry | None:
         """Return the entry of that name, whole and trusted, or None. ``is_code``: the system loads it by its path."""
-        return next((entry for entry, _ in self._entries(re.escape(stem), stem, tail, is_code)), None)
+        return next((entry for entry, _ in self._entries(stem, tail, is_code)), None)
 
-    def _entries(self, pattern: str, beginning: str, tail: str, is_code: bool) -> Iterator[tuple[Entry, bytes]]:
-        """Yield the entries of such names, with their contents."""
+    def _entries(self, stem: str, tail: str, is_code: bool) -> Iterator[tuple[Entry, bytes]]:
+        """Yield the entries of a stem, with or without a key behind it, with their contents."""
         for folder in self._folders(is_code):
-            for path, checksum in _candidates(folder, pattern, beginning, tail):
+            for path, checksum in _candidates(folder, stem, tail):
                 try:
                     contents = read(path)
                 except BadEntry as error:
@@ -104,19 +99,6 @@ class Cache:
                     continue
                 else:
                     yield Entry(path=path, checksum=checksum), contents
-
-    def find_compiled(self, stem: str, key: bytes, tail: str, root: Path, *, is_code: bool) -> tuple[str, Entry] | None:
-        """Return what was compiled with that key, and a digest of all of it, if all that it depends on is unchanged.
-
-        ``root``: where the paths of the project start.
-        """
-        name = f"{stem}-{checksum_of(key)}"
-        for _, text in self._entries(re.escape(name), name, READS, is_code):
-            with contextlib.suppress(ValueError, TypeError):  # another version wrote it
-                digest = _digest(key, text, Dependencies.from_bytes(text).states(root))
-                if entry := self.find(f"{stem}-{digest}", tail, is_code=is_code):
-                    return digest, entry
-        return None
 
     def compiled(
         self,
@@ -128,25 +110,38 @@ class Cache:
         *,
         is_code: bool,
         mode: int = 0o644,
+        permit: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+        seconds: float = math.inf,
+        waiting: Callable[[], object] = lambda: None,
     ) -> tuple[str, Entry]:
-        """Return what find_compiled() finds, or else make and keep it; without dependencies it is never found again."""
-        if known := self.find_compiled(stem, key, tail, root, is_code=is_code):
+        """Return what was compiled with that key, and a digest of all of it, if all that it depends on is unchanged.
+
+        Else make and keep it; without dependencies it is never found again. ``root``: where the paths of the project
+        start. ``permit``: is waited for before. ``seconds``, ``waiting``: of _alone().
+        """
+        if known := self._find_compiled(stem, key, tail, root, is_code):
             return known
-        contents, dependencies = make()
-        if dependencies is None:
-            digest = _digest(key, b"not to be found", os.urandom(DIGITS))
-        else:
-            text = dependencies.to_bytes()
-            digest = _digest(key, text, dependencies.states(root))
-        entry = self.add(f"{stem}-{digest}", tail, contents, is_code=is_code, mode=mode)
-        if dependencies:
-            self.add(f"{stem}-{checksum_of(key)}", READS, text, is_code=is_code)
-        return digest, entry
+        with permit(), self._alone(stem, key, seconds, waiting):
+            if known := self._find_compiled(stem, key, tail, root, is_code):
+                return known
+            contents, dependencies = make()
+            text = dependencies.to_bytes() if dependencies else b"not to be found"
+            digest = _digest(key, text, dependencies.states(root) if dependencies else os.urandom(DIGITS))
+            entry = self.add(f"{stem}-{digest}", tail, contents, is_code=is_code, mode=mode)
+            if dependencies:
+                self.add(f"{stem}-{checksum_of(key)}", READS, text, is_code=is_code)
+            return digest, entry
+
+    def _find_compiled(self, stem: str, key: bytes, tail: str, root: Path, is_code: bool) -> tuple[str, Entry] | None:
+        for _, text in self._entries(f"{stem}-{checksum_of(key)}", READS, is_code):
+            with contextlib.suppress(ValueError, TypeError):  # another version wrote it
+                digest = _digest(key, text, Dependencies.from_bytes(text).states(root))
+                if entry := self.find(f"{stem}-{digest}", tail, is_code=is_code):
+                    return digest, entry
+        return None
 
     @contextlib.contextmanager
-    def alone(
-        self, stem: str, key: bytes, seconds: float = math.inf, waiting: Callable[[], object] = lambda: None
-    ) -> Iterator[None]:
+    def _alone(self, stem: str, key: bytes, seconds: float, waiting: Callable[[], object]) -> Iterator[None]:
         """Let one thread of all processes at a time through for a key; all of them where no lock file can be made.
 
         ``seconds``: the longest time to wait for another one, which may stand still. ``waiting``: is called meanwhile;
@@ -170,7 +165,7 @@ class Cache:
 
     def dependencies(self, stem: str) -> Iterator[Dependencies]:
         """Yield the dependencies of every entry of that stem, whatever its key."""
-        for _, text in self._entries(rf"{re.escape(stem)}-[0-9a-f]{{{DIGITS}}}", stem, READS, is_code=False):
+        for _, text in self._entries(stem, READS, is_code=False):
             with contextlib.suppress(ValueError, TypeError):
                 yield Dependencies.from_bytes(text)
 
@@ -244,7 +239,7 @@ class Cache:
 
 
 def read(path: Path) -> bytes:
-    """Return the contents of an entry. Raises BadEntry where another user could have written them, DamagedEntry.
+    """Return the contents of an entry. Raises BadEntry where another user could have written them, or they are damaged.
 
     A file whose name holds no checksum was not made by a cache: the contents are returned as they are.
     """
@@ -263,7 +258,7 @@ def read(path: Path) -> bytes:
             raise BadEntry(f"{path} is not used: it {why}; remove it, or `chmod go-w` it if it is yours")
         contents = stream.read()
     if checksum_of(contents) != checksum[1]:
-        raise DamagedEntry(f"{path} is damaged: its contents do not match the checksum in its name")
+        raise BadEntry(f"{path} is damaged: its contents do not match the checksum in its name")
     return contents
 
 
@@ -305,21 +300,16 @@ def notes() -> list[str]:
     return list(_notes)
 
 
-def _candidates(folder: Path, stem: str, beginning: str, tail: str) -> list[tuple[Path, str]]:
-    """Return paths and checksums of the entries whose stem matches, among the names with a beginning."""
+def _candidates(folder: Path, stem: str, tail: str) -> list[tuple[Path, str]]:
+    """Return paths and checksums of the entries of a stem, with or without a key behind it."""
     suffix, _, inner = tail.partition("/")
-    pattern = re.compile(rf"{stem}-([0-9a-f]{{{DIGITS}}}){re.escape(suffix)}")
-    names = _sorted(names_in(str(folder)))  # thousands after a year, and a run looks for hundreds
-    first, last = (bisect.bisect_left(names, f"{beginning}{end}") for end in "-.")  # "." follows "-"
-    entries = [(folder / name, match[1]) for name in names[first:last] if (match := pattern.fullmatch(name))]
+    number = f"[0-9a-f]{{{DIGITS}}}"
+    pattern = re.compile(rf"{re.escape(stem)}-(?:{number}-)?({number}){re.escape(suffix)}")
+    names = sorted(name for name in names_in(str(folder)) if name.startswith(stem))
+    entries = [(folder / name, match[1]) for name in names if (match := pattern.fullmatch(name))]
     if inner:
         entries = [(place, checksum) for place, checksum in entries if not distrust(place.lstat(), is_folder=True)]
     return [(place / inner, checksum) for place, checksum in entries]
-
-
-@functools.lru_cache(maxsize=8)
-def _sorted(names: frozenset[str]) -> list[str]:
-    return sorted(names)
 
 
 def _write(folder: Path, name: str, contents: bytes, mode: int) -> Path:

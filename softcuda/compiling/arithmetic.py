@@ -26,19 +26,6 @@ LONG |= {f"%r{number}d": f"%r{number}" for number in range(8, 16)}
 # Kinds, as device/arithmetic.cpp has them.
 KINDS = {"ssl": 0, "ssq": 1, "sdl": 2, "sdq": 3, "shll": 4, "shlq": 5, "shrl": 6, "shrq": 7, "sarl": 8, "sarq": 9}
 
-SWITCH = re.compile(r"--?(fmad|ftz)(?:=(true|false))?")
-
-
-def chosen(arguments: list[str]) -> dict[str, bool]:
-    """Return what options of nvcc say: ``fmad``, and ``ftz`` (float32 has no denormals)."""
-    options = {"fmad": True, "ftz": False}
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        if argument in ("-use_fast_math", "--use_fast_math"):
-            options |= {"fmad": True, "ftz": True}
-        elif match := SWITCH.fullmatch(argument):
-            options[match[1]] = (match[2] or following) == "true"
-    return options
-
 
 def flags(*, fused: bool) -> list[str]:
     """Return the flags of g++ by which it calls before what is undefined, and contracts as nvcc does, or never."""

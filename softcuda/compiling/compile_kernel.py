@@ -101,8 +101,8 @@ def main() -> int:
     return compile_file(source, Path(options["output"] or source.with_suffix(".cubin").name), options)
 
 
-WITH_VALUES = ("-arch", "--gpu-architecture", "-code", "--compiler-options", "-Xcompiler", "-Xptxas", "-gencode",
-               "-std", "--std", "-maxrregcount", "--maxrregcount", "-fmad", "--fmad", "-ftz", "--ftz")  # fmt: skip
+WITH_VALUES = {"arch", "gpu-architecture", "code", "gencode", "compiler-options", "Xcompiler", "Xptxas", "std",
+               "maxrregcount", "fmad", "ftz"}  # fmt: skip
 SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
             "-E": "preprocess", "--checks": "checks", "-v": "verbose"}  # fmt: skip
 NAMES = {"-o": "output", "--output-file": "output", "--as": "as", "--lowered-names": "names"}
@@ -113,9 +113,10 @@ PASSED = re.compile(rf"(-[DIU]|{'|'.join(LONG)})=?(.*)", re.DOTALL)
 def parse(arguments: list[str]) -> dict:
     options: dict = dict.fromkeys(SWITCHES.values(), False) | dict.fromkeys(NAMES.values(), "")
     options |= {"source": "", "pass": [], "expressions": [], "checks": version.asks_for_checks()}
-    options |= arithmetic.chosen(arguments)
+    options |= {"fmad": True, "ftz": False}  # nvcc's defaults; ftz: float32 has no denormals
     rest = iter(arguments)
     for argument in rest:
+        name, given, value = argument.lstrip("-").partition("=")
         if argument in SWITCHES:
             options[SWITCHES[argument]] = True
         elif argument in NAMES:
@@ -124,10 +125,12 @@ def parse(arguments: list[str]) -> dict:
             options["expressions"].append(next(rest))
         elif passed := PASSED.fullmatch(argument):
             options["pass"].append(LONG.get(passed[1], passed[1]) + (passed[2] or next(rest)))
-        elif re.fullmatch(r"-?-(?:arch|gpu-architecture|code|gencode)=.*", argument):
-            options["pass"] += of_architecture(argument)
-        elif argument in WITH_VALUES:
-            options["pass"] += of_architecture(next(rest))
+        elif argument.startswith("-") and name in WITH_VALUES:
+            value = value if given else next(rest)
+            options["pass"] += of_architecture(value)
+            options |= {name: value == "true"} if name in options else {}
+        elif name == "use_fast_math":
+            options |= {"fmad": True, "ftz": True}
         elif not argument.startswith("-"):
             options["source"] = argument
     return options
@@ -150,7 +153,7 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
             assembled.write_text(written, errors="surrogateescape")
             gxx("-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,--build-id=none", "-o", str(shared), str(assembled))
             image = shared.read_bytes()
-    except (BadKernel, host_code.NotHere) as error:
+    except BadKernel as error:
         sys.stderr.write(messages.explain(f"{error}\n", text, source, host.names))
         sys.stderr.write(headers.notes(host.missing))
         return 1
@@ -169,7 +172,7 @@ def compile_file(source: Path, output: Path, options: dict) -> int:
 def compiled(folder: Path, text: str, source: Path, options: dict, host: host_code.Host) -> str:
     """Return the assembly of a source, with what the driver reads, and add to ``host`` what was set aside.
 
-    Raises BadKernel and host_code.NotHere.
+    Raises BadKernel.
     """
     main, preprocessed, target, dump, inlined = (folder / f"kernel.{end}" for end in ENDS)
     flags = flags_of(folder, source, main, options)
@@ -321,11 +324,11 @@ def plain_cpp(unit: reader.Unit, source: Path, checked: bool, host: host_code.Ho
     if match := next(unit.find(SHARED_VALUE), None):
         place = unit.place_of(match.start())
         raise BadKernel(f"{place}: error: initializer not allowed for __shared__ variable: let a thread set it")
-    edits = [*host_code.without_host_code(unit, host), *kernels.edits(unit, checked)]
+    edits = [*host_code.without_host_code(unit, host), *kernels.edits(unit, checked), *ptx.edits(unit)]
     edits += restricted.edits(unit) if checked else []
     plain = host_code.written(unit, edits)
     plain = kernels.with_default_constructors(plain, unit.begin, host.constructors)
-    return ptx.translate(kernels.plain_words(plain, unit.begin), str(source))
+    return kernels.plain_words(plain, unit.begin)
 
 
 def kernels_own_path(path: str) -> str:

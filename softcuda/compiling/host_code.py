@@ -36,10 +36,6 @@ CAST = re.compile(
 )
 
 
-class NotHere(Exception):
-    """Raised for a name in the device's code that softcuda does not support; the message begins with file and line."""
-
-
 @dataclass(kw_only=True)
 class Host:
     """Declarations that were set aside.
@@ -86,7 +82,7 @@ class Host:
             self.headers = True
         elif refused - self.refused:
             self.refused |= refused
-        elif (more := broken(self, errors) - self.broken) or (more := broken_types(self, errors) - self.broken):
+        elif more := broken(self, errors):
             self.broken |= more
             self.complaint = self.complaint or errors
         else:
@@ -96,36 +92,22 @@ class Host:
 
 def device_part(unit: Unit, host: Host) -> str:
     """Return a text that nvcc has preprocessed with empty lines in place of host code, and add that to ``host``."""
-    return written(unit, divided(unit, host).edits)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Division:
-    """Division of a text: the declarations that kernels need, and the edits that set aside all else.
-
-    ``inner``: the edits within the ``chosen`` declarations.
-    """
-
-    unit: Unit
-    chosen: list[Declaration]
-    inner: list[Edit]
-    edits: list[Edit]
+    return written(unit, divided(unit, host)[2])
 
 
 def without_host_code(unit: Unit, host: Host) -> list[Edit]:
-    """Return the edits that leave of a text what g++ compiles, and add what goes to ``host``. Raises NotHere."""
-    division = divided(unit, host)
-    refuse_unsupported(division)
-    chosen = division.chosen
-    host.headers |= any("std" in words(unit, each, division.inner) for each in chosen if each.kind != "using")
+    """Return the edits that leave of a text what g++ compiles, and add what goes to ``host``. Raises BadKernel."""
+    chosen, inner, gone = divided(unit, host)
+    refuse_unsupported(unit, chosen, inner)
+    host.headers |= any("std" in words(unit, each, inner) for each in chosen if each.kind != "using")
     left_out = [] if host.headers else [(first, last, "") for first, last, softcudas, _ in unit.others if not softcudas]
     host.without = bool(left_out)
     edits = [edit for each in chosen if each.kind == "variable" for edit in constant_initialisers(each, host.cast)]
-    return [*division.edits, *edits, *renamed(unit, chosen), *left_out]
+    return [*gone, *edits, *renamed(unit, chosen), *left_out]
 
 
-def divided(unit: Unit, host: Host) -> Division:
-    """Return which part of a text is device code, and add what is not to ``host``."""
+def divided(unit: Unit, host: Host) -> tuple[list[Declaration], list[Edit], list[Edit]]:
+    """Return what kernels need of a text, the edits within that, and all edits; add what goes to ``host``."""
     marked = marked_functions(unit, unit.declared)
     whole = {each.names[0][-1] for each in unit.declared if each.kind == "function" and each.body and is_marked(each)}
     remaining, hosts = apart(unit, marked, whole, host)
@@ -141,7 +123,7 @@ def divided(unit: Unit, host: Host) -> Division:
         f'\n# 1 "{INSTANCE}{number}"\n{host.instance.format(number=number, instance=instance)}\n'
         for number, instance in enumerate(host.asked)
     )
-    return Division(unit=unit, chosen=chosen, inner=inner, edits=[*edits, *inner, (unit.end, unit.end, made)])
+    return chosen, inner, [*edits, *inner, (unit.end, unit.end, made)]
 
 
 def asked_instances(unit: Unit, refused: set[str]) -> list[str]:
@@ -204,22 +186,22 @@ def taken_over(unit: Unit) -> set[str]:
     return {match[1] for match in unit.find(re.compile(r"\busing\s+[^;={}]*::\s*(\w+)\s*;"))}
 
 
-def refuse_unsupported(division: Division) -> None:
-    """Raise NotHere if a name that is left is not supported, unless the source declares it itself."""
-    unit, own = division.unit, {each.names[0][-1] for each in division.chosen if each.kind == "function"}
+def refuse_unsupported(unit: Unit, chosen: list[Declaration], inner: list[Edit]) -> None:
+    """Raise BadKernel if a name that is left is not supported, unless the source declares it itself."""
+    own = {each.names[0][-1] for each in chosen if each.kind == "function"}
     errors = [
         f"{unit.place_of(place)}: error: {messages.not_supported(name)}"
-        for each in division.chosen
+        for each in chosen
         for place, before, word in qualified_words(unit, each)
         if (name := messages.unsupported_name(before, word))
         and before[-1:] not in ([".", "->"])
-        and not any(first <= place < last for first, last, _ in division.inner)
+        and not any(first <= place < last for first, last, _ in inner)
         and name not in own
         # only instances can be wrong
         and not (name in messages.WITHOUT_MASK and each.words[0] == "template")
     ]
     if errors:
-        raise NotHere("\n".join(errors))
+        raise messages.BadKernel("\n".join(errors))
 
 
 def qualified_words(unit: Unit, declaration: Declaration) -> Iterator[tuple[int, list[str], str]]:
@@ -435,17 +417,19 @@ QUOTED = re.compile(r"[‘'][^’']*[’']|\"[^\"\n]*\"")
 
 
 def broken(host: Host, errors: str) -> set[int]:
-    """Return where functions and using directives begin that the compiler refuses and that can go."""
+    """Return where functions and using directives begin that the compiler newly refuses and that can go.
+
+    If there are none, where types without device code begin: host code may be all that names them.
+    """
     unit, said = host.unit, complaints(host, errors)
     launched = set(re.findall(r"\w+", " ".join(host.asked)))
-    return {each.first for each in removable(unit, unit.declared) if is_meant(unit, each, launched, said)}
-
-
-def broken_types(host: Host, errors: str) -> set[int]:
-    """Return where types without device code begin that the compiler refuses: host code may be all that names them."""
-    unit, said = host.unit, complaints(host, errors)
+    found = {each.first for each in removable(unit, unit.declared) if is_meant(unit, each, launched, said)}
     types = [each for each in unit.declared if each.kind in ("class", "using", "instance")]
-    return {each.first for each in types if not any(map(each.has_inside, MARKED)) and [*lines_of(unit, each, said)]}
+    return (
+        found - host.broken
+        or {each.first for each in types if not any(map(each.has_inside, MARKED)) and [*lines_of(unit, each, said)]}
+        - host.broken
+    )
 
 
 def complaints(host: Host, errors: str) -> dict[str, list[tuple[int, bool]]]:

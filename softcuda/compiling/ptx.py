@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import brackets
 import ptx_table
-from brackets import STRING, SYSTEM, closing
+from brackets import STRING, Edit, closing
 from ptx_table import Row
+from reader import Unit
 
-# Functions of ptx.h that stand for a whole instruction each, by its name with _ for each dot.
-PTX_HEADER = Path(__file__).resolve().parents[1] / "include" / "softcuda" / "ptx.h"
-KNOWN = set(re.findall(r"\bcp_\w+", PTX_HEADER.read_text()))
-TOKEN = re.compile(
-    rf"""^\#\ (?P<line>\d+)\ "(?P<file>(?:\\.|[^"])*)"(?P<flags>[\ \d]*)$  # where what follows comes from
-    | {STRING}
-    | \b(?P<asm>asm|__asm__|__asm)\b (?:\s*(?:volatile|__volatile__)\b)? \s*(?P<open>\(?)""",
-    re.MULTILINE | re.VERBOSE,
-)
+ASM = re.compile(rf"{STRING}|\b(?P<asm>asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__)\b)?\s*(?P<open>\(?)")
 REFUSED = "softcuda_refused_ptx"  # messages.py knows calls by it
 NUMBERS = {
     r"0[fF]([0-9a-fA-F]{8})": "__int_as_float(0x{0})",
@@ -37,28 +30,18 @@ class UnknownPtx(Exception):
     """Raised for an instruction or operand that softcuda does not support."""
 
 
-def translate(text: str, source: str) -> str:
-    """Return preprocessed text, with C++ in place of asm statements from ``source``'s first line on."""
-    begin = text.index(f'# 1 "{source}"')
-    out, position, system, place = [text[:begin]], begin, False, ("", 0, 0)
-    while match := TOKEN.search(text, position):
-        out.append(text[position : match.start()])
-        position = match.end()
-        if match["line"]:
-            system, place = SYSTEM in match["flags"].split(), (match["file"], int(match["line"]), match.end() + 1)
-        if system or not match["asm"]:
-            out.append(match[0])
-            continue
-        opened = match.end() if match["open"] else text.find("(", match.end()) + 1
-        end = closing(text, opened)
-        line = place[1] + text.count("\n", place[2], match.start())
-        try:
-            call = statement(text[match.end() : end] if match["open"] else "")
-        except UnknownPtx as error:
-            call = refusal(line, f"softcuda does not support asm (inline PTX): {error}")
-        out.append(call + "\n" * text.count("\n", match.start(), end))  # what follows stays on its line
-        position = end + 1
-    return "".join([*out, text[position:]])
+def edits(unit: Unit) -> Iterator[Edit]:
+    """Yield C++ in the place of asm statements."""
+    for match in unit.find(ASM):
+        if match["asm"]:
+            opened = match.end() if match["open"] else unit.text.find("(", match.end()) + 1
+            end = closing(unit.text, opened)
+            try:
+                call = statement(unit.text[opened:end] if match["open"] else "")
+            except UnknownPtx as error:
+                line = unit.line_of(match.start())[1]
+                call = refusal(line, f"softcuda does not support asm (inline PTX): {error}")
+            yield match.start(), end + 1, call
 
 
 def refusal(line: int, why: str) -> str:
@@ -184,11 +167,7 @@ def instruction(line: Line) -> str:
         most = len(row.results) + len(row.operands)
         if (match := row.pattern.fullmatch(name)) and least <= len(operands) <= most:
             return by_row(row, match, operands, line)
-    function = re.sub(r"\W", "_", name)
-    if function not in KNOWN:
-        raise UnknownPtx(line.text)
-    flat = [part for part in re.split(r"[\s,{}\[\]]+", rest) if part]
-    return f"softcuda_ptx::{function}({', '.join(value(part, line) for part in flat)});"
+    raise UnknownPtx(line.text)
 
 
 def by_row(row: Row, match: re.Match[str], operands: list[str], line: Line) -> str:

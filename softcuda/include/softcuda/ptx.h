@@ -1,7 +1,6 @@
-// What ptx_table.py makes of PTX instructions, and those that are functions as a whole: `ptx.py` turns
+// What ptx_table.py makes of PTX instructions: `ptx.py` turns
 //     asm("add.rz.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
-// into C++ with calls of these, by a line of the table; or an instruction that begins with cp into a call of the function
-// whose name is the instruction's with _ for each dot, with all its operands in their order.
+// into C++ with calls of these, by a line of the table.
 #pragma once
 
 #include "intrinsics/bits.h"

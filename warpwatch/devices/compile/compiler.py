@@ -250,12 +250,17 @@ def _compiled(
         return contents, needed and replace(needed, source=state_of(str(source)))
 
     _thread.seconds = None
-    cache, is_code = kernel_cache(), tail == ".so"
-    found = cache.find_compiled(source.stem, key, tail, root, is_code=is_code)
-    if not found:  # processes of xdist often need the same kernel at the same time
-        with permitted(), cache.alone(source.stem, key, SECONDS_TO_WAIT, _end_if_stopped):
-            found = cache.compiled(source.stem, key, tail, root, make_anew, is_code=is_code)
-    digest, entry = found
+    digest, entry = kernel_cache().compiled(
+        source.stem,
+        key,
+        tail,
+        root,
+        make_anew,
+        is_code=tail == ".so",
+        permit=permitted,
+        seconds=SECONDS_TO_WAIT,  # processes of xdist often need the same kernel at the same time
+        waiting=_end_if_stopped,
+    )
     return Image(entry.path, digest, entry.checksum, _thread.seconds)
 
 
