@@ -53,6 +53,7 @@ APART = (
     "kernel_races_coarse",
     "executor",
     "footprint",
+    "forks",
 )
 UNITS = 4  # that the other sources are compiled in
 # Unfortified, because fibers leave a stack by ways that glibc would take for a fault.

@@ -4,20 +4,16 @@
 // are others: the compiler has noted where they lie in code and constants (assembly.py). Where memory differs when the
 // launch has ended, it depends on them. A process with the same bytes shows first that nothing else makes a difference, as
 // the host does that changes its memory meanwhile. A launch that reads a clock is not judged.
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <set>
 
 #include "checker.h"
+#include "forks.h"
 
 namespace softcuda {
 namespace {
@@ -30,18 +26,11 @@ constexpr double patience = 5, patience_factor = 10; // seconds, and of the time
 constexpr int fills[] = {0x00, 0x01};
 constexpr int trials = 2, control = trials, processes = trials + 1;
 
-using Clock = std::chrono::steady_clock;
-
-struct Process {
-    pid_t id = 0;
-    int answers = -1; // a socket
-};
-
 struct Trials {
-    Process others[processes];
+    Fork others[processes];
     bool begun = false, is_other = false;
-    int parent = -1; // the other end of the socket, in another process
-    Clock::time_point begin;
+    Fork self; // in another process
+    ForkClock::time_point begin;
 };
 Trials& all = *new Trials;
 
@@ -51,47 +40,6 @@ struct Piece {
     size_t size;
     uint64_t sum;
 };
-
-bool send_all(int to, const void* data, size_t size)
-{
-    const char* bytes = static_cast<const char*>(data);
-    for (size_t done = 0; done < size;) {
-        const ssize_t sent = ::send(to, bytes + done, size - done, MSG_NOSIGNAL);
-        if (sent <= 0)
-            return false;
-        done += size_t(sent);
-    }
-    return true;
-}
-
-bool receive_all(int from, void* data, size_t size, Clock::time_point end)
-{
-    char* bytes = static_cast<char*>(data);
-    for (size_t done = 0; done < size;) {
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-        pollfd answer {from, POLLIN, 0};
-        if (poll(&answer, 1, int(std::max<long>(left, 0))) != 1)
-            return false;
-        const ssize_t got = ::recv(from, bytes + done, size - done, 0);
-        if (got <= 0)
-            return false;
-        done += size_t(got);
-    }
-    return true;
-}
-
-uint64_t sum_of(uintptr_t address, size_t size)
-{
-    const char* bytes = reinterpret_cast<const char*>(address);
-    uint64_t sum = 14695981039346656037ull, word = 0;
-    for (; size; bytes += sizeof word, size -= std::min(size, sizeof word)) {
-        word = 0;
-        memcpy(&word, bytes, std::min(size, sizeof word));
-        sum = (sum ^ word) * 1099511628211ull;
-        sum ^= sum >> 29;
-    }
-    return sum;
-}
 
 std::vector<Piece> touched_memory()
 {
@@ -120,22 +68,13 @@ bool is_worth_it(const Launch& launch)
         && shapes.insert({grid.x, grid.y, grid.z, block.x, block.y, block.z}).second;
 }
 
-bool may_be_forked()
-{
-    for (size_t i = 0; i < allocation_count(); ++i)
-        if (const Allocation& array = allocation_number(i); array.live && array.shared)
-            return false;
-    return true;
-}
-
 // Returns in the other process when it is to begin.
 void wait_until_asked(int number)
 {
     char go;
-    if (::recv(all.parent, &go, 1, 0) != 1)
+    if (::recv(all.self.socket, &go, 1, 0) != 1)
         _exit(0);
-    for (const int to : {STDOUT_FILENO, STDERR_FILENO}) // what a kernel prints is printed once
-        dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), to);
+    print_nothing();
     for (const Region& bytes : unset_bytes(*running.launch->function->module)) {
         const uintptr_t page = bytes.first & ~uintptr_t(4095);
         if (number < trials && !mprotect(reinterpret_cast<void*>(page), bytes.first + bytes.size - page, PROT_READ | PROT_WRITE | PROT_EXEC))
@@ -143,9 +82,9 @@ void wait_until_asked(int number)
     }
 }
 
-void ask(Process& process)
+void ask(Fork& process)
 {
-    if (process.id > 0 && !send_all(process.answers, "g", 1))
+    if (process.id > 0 && !send_all(process.socket, "g", 1))
         process.id = -1;
 }
 
@@ -156,16 +95,16 @@ struct Answer {
     std::vector<Piece> pieces;
 };
 
-Answer answer_of(const Process& process, Clock::time_point end)
+Answer answer_of(const Fork& process, ForkClock::time_point end)
 {
     Answer answer;
     size_t sizes[2];
-    if (process.id <= 0 || !receive_all(process.answers, sizes, sizeof sizes, end))
+    if (process.id <= 0 || !receive_all(process.socket, sizes, sizeof sizes, end))
         return answer;
     answer.finding.resize(sizes[0]);
     answer.pieces.resize(sizes[1]);
-    answer.came = receive_all(process.answers, &answer.finding[0], sizes[0], end)
-        && receive_all(process.answers, answer.pieces.data(), sizes[1] * sizeof(Piece), end);
+    answer.came = receive_all(process.socket, &answer.finding[0], sizes[0], end)
+        && receive_all(process.socket, answer.pieces.data(), sizes[1] * sizeof(Piece), end);
     return answer;
 }
 
@@ -177,14 +116,14 @@ bool is_raw(const char* here, const char* there, size_t i, int fill)
 }
 
 // The first word that differs, and is not what an unset variable held: kernels store members that nobody reads. 0 if none.
-uintptr_t differing_word(const Process& process, const Answer& answer, int fill, Clock::time_point end)
+uintptr_t differing_word(const Fork& process, const Answer& answer, int fill, ForkClock::time_point end)
 {
     std::vector<char> there;
     for (const Piece& piece : answer.pieces) {
         if (sum_of(piece.address, piece.size) == piece.sum)
             continue;
         there.resize(piece.size);
-        if (!send_all(process.answers, &piece, sizeof piece) || !receive_all(process.answers, there.data(), piece.size, end))
+        if (!send_all(process.socket, &piece, sizeof piece) || !receive_all(process.socket, there.data(), piece.size, end))
             return 0;
         const char* here = reinterpret_cast<const char*>(piece.address);
         for (size_t i = 0; i < piece.size; ++i)
@@ -194,7 +133,7 @@ uintptr_t differing_word(const Process& process, const Answer& answer, int fill,
     return 0;
 }
 
-bool nothing_else_differs(Clock::time_point end)
+bool nothing_else_differs(ForkClock::time_point end)
 {
     ask(all.others[control]);
     const Answer answer = answer_of(all.others[control], end);
@@ -220,19 +159,6 @@ std::string place_of_write(uintptr_t word)
     return (is_known ? where(checker.text + cell->write.site) + ": " : "") + name_of_place(word);
 }
 
-void end_processes()
-{
-    for (Process& process : all.others) {
-        if (process.id > 0) {
-            kill(process.id, SIGKILL);
-            waitpid(process.id, nullptr, 0);
-        }
-        if (process.answers >= 0)
-            ::close(process.answers);
-    }
-    all = {};
-}
-
 } // namespace
 
 bool is_trial() { return all.is_other; }
@@ -241,10 +167,10 @@ bool is_trial() { return all.is_other; }
 {
     const std::vector<Piece> pieces = finding.empty() ? touched_memory() : std::vector<Piece>();
     const size_t sizes[] = {finding.size(), pieces.size()};
-    bool well = send_all(all.parent, sizes, sizeof sizes) && send_all(all.parent, finding.data(), finding.size())
-        && send_all(all.parent, pieces.data(), pieces.size() * sizeof(Piece));
-    for (Piece asked; well && ::recv(all.parent, &asked, sizeof asked, MSG_WAITALL) == sizeof asked;)
-        well = send_all(all.parent, reinterpret_cast<const void*>(asked.address), asked.size);
+    bool well = send_all(all.self.socket, sizes, sizeof sizes) && send_all(all.self.socket, finding.data(), finding.size())
+        && send_all(all.self.socket, pieces.data(), pieces.size() * sizeof(Piece));
+    for (Piece asked; well && ::recv(all.self.socket, &asked, sizeof asked, MSG_WAITALL) == sizeof asked;)
+        well = send_all(all.self.socket, reinterpret_cast<const void*>(asked.address), asked.size);
     _exit(0);
 }
 
@@ -256,32 +182,26 @@ void begin_trials(const Launch& launch)
         return;
     all.begun = true;
     for (int i = 0; i < processes; ++i) {
-        int ends[2];
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-            continue;
-        const pid_t process = fork();
-        if (process == 0) {
+        if (begin_fork(all.others[i])) {
+            const Fork self = all.others[i];
             for (int j = 0; j < i; ++j)
-                ::close(all.others[j].answers);
-            ::close(ends[0]);
+                ::close(all.others[j].socket);
             all = {};
-            all.is_other = true, all.parent = ends[1];
+            all.is_other = true, all.self = self;
             return wait_until_asked(i);
         }
-        ::close(ends[1]);
-        all.others[i] = {process, ends[0]};
         if (i < trials)
             ask(all.others[i]);
     }
-    all.begin = Clock::now();
+    all.begin = ForkClock::now();
 }
 
 void judge_trials()
 {
     if (!all.begun || has_findings() || running.has_read_clock)
         return end_trials();
-    const double seconds = std::chrono::duration<double>(Clock::now() - all.begin).count();
-    const auto end = Clock::now() + std::chrono::milliseconds(long(1e3 * (patience + patience_factor * seconds)));
+    const double seconds = std::chrono::duration<double>(ForkClock::now() - all.begin).count();
+    const auto end = ForkClock::now() + std::chrono::milliseconds(long(1e3 * (patience + patience_factor * seconds)));
     size_t touched = pages_touched().size() << page_bits;
     for (int i = 0; i < trials && touched <= most_memory && !has_findings(); ++i) {
         const Answer answer = answer_of(all.others[i], end);
@@ -300,8 +220,9 @@ void judge_trials()
 
 void end_trials()
 {
-    if (all.begun)
-        end_processes();
+    for (Fork& process : all.others)
+        end_fork(process);
+    all = {};
 }
 
 } // namespace softcuda
