@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -132,11 +133,26 @@ def test_a_texture_is_an_argument_of_eight_bytes(
         wrong(case, Kernel(software, case.build, image))
 
 
-def test_an_access_outside_a_surface_is_a_finding(software: Worker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_late", [False, True], ids=["", "late"])
+def test_an_access_outside_a_surface_is_a_finding(software: Worker, tmp_path: Path, is_late: bool) -> None:
+    """Also where the kernel has ended before the copy back is queued, as on a busy host."""
+    if is_late:
+        software.call(let_copies_back_be_late)
     image = planted(software, tmp_path, "row + 1, cudaBoundaryModeClamp", "row + 1")
     outside = r"out of bounds in neighbours\n.*textures.cu:24: thread .* reads 4 bytes of a surface at x = \d+ .*y = 5"
     with pytest.raises(DeviceError, match=outside):
         wrong(SURFACES, Kernel(software, SURFACES.build, image))
+
+
+def let_copies_back_be_late() -> None:
+    """Queue them when the kernel has ended, in the child, which ends with the fault."""
+    usual = driver_calls.CudaArray.give_back
+
+    def late(array: driver_calls.CudaArray) -> None:
+        time.sleep(0.5)
+        usual(array)
+
+    driver_calls.CudaArray.give_back = late  # type: ignore[assignment,method-assign]
 
 
 def timed(case: Case, image: Path) -> tuple[int, list[str], int]:
