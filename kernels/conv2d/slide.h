@@ -1,13 +1,17 @@
 // How columns.cu and separable/columns.cu go down an image: four neighbouring columns a thread, some rows on their
-// way while one is added up. Rows are read by pieces of 16 bytes, or pixel by pixel where they do not all start at
-// multiples of that. What a warp has done of a row goes through shared memory, so that it is written side by side, each
-// store from the start of a sector of 32 bytes: a part of one costs as much as two.
+// way while one is added up. Rows of the image are read, and rows of outputs written, by pieces of 16 bytes. Where the
+// rows of the image do not all start at multiples of that, they are read pixel by pixel, and what a warp has done of a row
+// goes through shared memory, so that it is written side by side, each store from the start of a sector of 32 bytes: a
+// part of one costs as much as two.
 
 #pragma once
 
 constexpr int each = 4, threads = BLOCK_X / each, sector = 32 / sizeof(scalar_t);
 struct alignas(16) Pack {
     scalar_t values[each];
+};
+struct alignas(8) Half {
+    scalar_t values[each / 2];
 };
 
 // A compiler that puts off the old sum, as it may with integers, needs a register more for each and moves them all.
@@ -54,6 +58,26 @@ __device__ __forceinline__ void write_row(scalar_t* result, const scalar_t (&sum
             to[i * 32] = from[i * 32];
 }
 
+// A thread's outputs of a row, `left` of which are inside, to `result`. That is at a multiple of 16 bytes, or between two
+// of them (`between`): then a piece of 16 bytes has a thread's last two and the next thread's first two.
+__device__ __forceinline__ void write_aligned(scalar_t* result, const scalar_t (&sums)[each], int left, bool between)
+{
+    const int lane = threadIdx.x % 32;
+    const bool first = between ? lane == 0 : left > 0 && left < each, last = between && left >= each;
+    const bool whole = between ? lane < 31 && left > each : left >= each;
+    const int after = between ? each / 2 : 0;
+    Pack pack;
+#pragma unroll
+    for (int i = 0; i < each; ++i)
+        pack.values[i] = i + after < each ? sums[(i + after) % each] : __shfl_down_sync(~0u, sums[(i + after) % each], 1);
+    if (whole)
+        *reinterpret_cast<Pack*>(result + after) = pack;
+    if (first)
+        *reinterpret_cast<Half*>(result) = { sums[0], sums[1] };
+    if (last && !whole)
+        *reinterpret_cast<Half*>(result + 2) = { sums[2], sums[3] };
+}
+
 // Calls add_row(sums, pieces of a row) for each row of the image that BLOCK_Y rows of outputs need. sums[p] are those
 // that row p of the filter falls on: add_row makes sums[p] of the old sums[p - 1], so that nothing moves.
 template <int K, bool aligned, class AddRow>
@@ -69,10 +93,10 @@ __device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int 
     const int end = min(first_row + BLOCK_Y, out_rows) + K - 1; // of the rows of the image
     const int left = columns - col, count = min(32 * each, out_columns - first_col);
     const scalar_t* pixels = image + size_t(first_row) * columns + col;
-    scalar_t* result = out + size_t(first_row) * out_columns + first_col;
-    // Rows on their way: more hide more of memory's latency, and take registers from other warps (tried: 4, 5, 6, 8).
-    constexpr int ahead = K < 7 ? 8 : 6;
-    static_assert(ahead % 2 == 0, "rows take turns in `done`");
+    scalar_t* result = out + size_t(first_row) * out_columns + (aligned ? col : first_col);
+    // Rows on their way: more hide more of memory's latency, and take registers from other warps (tried: 4 to 10).
+    constexpr int ahead = K < 5 ? 10 : K < 7 ? 8 : 6;
+    static_assert(ahead % 2 == 0 && BLOCK_Y % 2 == 0 && K % 2, "of two rows one is between pieces of 16 bytes, or none");
     scalar_t sums[K][each] = {};
     Pack coming[ahead][(K + each - 1 + each - 1) / each] = {};
 #pragma unroll
@@ -89,8 +113,20 @@ __device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int 
             pixels += columns;
             if (row + j < first_row + K - 1)
                 continue;
-            write_row(result, sums[K - 1], &done[j % 2][warp * 32], count);
+            if (aligned) // the row of outputs is odd where j is: BLOCK_Y, `ahead` and K - 1 are even
+                write_aligned(result, sums[K - 1], out_columns - col, (K - 1) % each && j % 2);
+            else
+                write_row(result, sums[K - 1], &done[j % 2][warp * 32], count);
             result += out_columns;
         }
     }
+}
+
+template <int K, class AddRow>
+__device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int rows, int columns, AddRow add_row)
+{
+    if (columns % each == 0 && (size_t(image) | size_t(out)) % 16 == 0)
+        slide<K, true>(image, out, rows, columns, add_row);
+    else
+        slide<K, false>(image, out, rows, columns, add_row);
 }

@@ -28,10 +28,7 @@ template <int K> __device__ __forceinline__ void convolve(const scalar_t* image,
             for (int i = 0; i < each; ++i)
                 sums[p][i] = down[p] * across[i] + (p ? sums[p ? p - 1 : 0][i] : scalar_t(0));
     };
-    if (columns % each == 0 && size_t(image) % 16 == 0)
-        slide<K, true>(image, out, rows, columns, add_row);
-    else
-        slide<K, false>(image, out, rows, columns, add_row);
+    slide<K>(image, out, rows, columns, add_row);
 }
 
 #define SEPARABLE_COLUMNS(K) \

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warpwatch as ww
 from kernels.copy import nearest_copy
-from warpwatch import Block, by_elements
+from warpwatch import Block
 
 BLOCKS = ((8, 8), (16, 16), (32, 32), (32, 16))
 FLOATS = ("float32", "float64")
@@ -36,6 +36,12 @@ def sector_tile(m: int, n: int, block: Block, itemsize: int, index: tuple[int, .
     aligned = m % pack == n % pack == offset % pack == 0
     back = 0 if aligned else (row * m + offset) % sector
     return row // bx, min((col + back) // by, (m - 1) // by)
+
+
+def fallback(m: int, n: int, itemsize: int) -> str:
+    if m * itemsize % 16 == n * itemsize % 16 == 0:
+        return ""
+    return f"A and B {'by pieces that are shifted' if itemsize == 4 else 'element by element'}: rows off 16 bytes"
 
 
 TRANSPOSE = ww.Family(
@@ -99,7 +105,7 @@ TRANSPOSE = ww.Family(
             order=lambda tile, tiles: tile[0] * tiles[1] + tile[1],
             tile_of=sector_tile,
             benchmarks=LADDER,
-            fallback=by_elements("A and B", "m", "n"),
+            fallback=fallback,
         ),
     ),
 )
