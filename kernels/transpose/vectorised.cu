@@ -5,7 +5,7 @@
 // and ends where sectors do. The edge of an array, and float64 that is not aligned, goes element by element.
 // Costs: as swizzled.cu, with a quarter of its loads and stores from and to memory (half for float64). A tile that is not
 // aligned reads a sector more of each column, and a piece more of each row.
-// Share on an H200, predicted: 0.95 to 1.00; reached: 0.98 of a copy's bandwidth at 8192^2 (float32), 0.92 at
+// Share on an H200, predicted: 0.95 to 1.00; reached: 0.98 of a copy's bandwidth at 8192^2 (float32), 0.91 at
 // 8191x8193.
 
 constexpr int threads = 128, mask = BLOCK_X - 1, pack = 16 / sizeof(scalar_t), sector = 32 / sizeof(scalar_t);
