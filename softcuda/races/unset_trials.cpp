@@ -19,7 +19,8 @@ namespace softcuda {
 namespace {
 
 constexpr uint64_t most_threads = 1 << 14, most_threads_first = 1 << 20; // of a launch; of a kernel's first one
-constexpr size_t most_launches = 3; // of a kernel, with other grids or blocks: a fork takes some 7 ms
+constexpr size_t most_launches = 3; // of a kernel, with other grids or blocks: a fork takes some 5 ms
+constexpr unsigned most_of_variables = 6; // of all kernels of a name with the same variables, but for each one's first
 constexpr size_t most_memory = size_t(64) << 20; // that a launch has touched
 constexpr double patience = 5, patience_factor = 10; // seconds, and of the time of the launch here
 // What each byte is there: a zero, and an integer that is positive and beyond most arrays. Here it is negative, or a NaN.
@@ -61,11 +62,20 @@ bool is_worth_it(const Launch& launch)
 {
     using Shape = std::array<unsigned, 6>;
     static auto& tried = *new std::map<std::string, std::set<Shape>>;
+    static auto& tries = *new std::map<std::string, unsigned>;
     const auto count = [](const Dim& d) { return uint64_t(d.x) * d.y * d.z; };
     const Dim &grid = launch.grid, &block = launch.block;
-    std::set<Shape>& shapes = tried[std::to_string(launch.function->module->checksum) + launch.function->name];
-    return count(grid) * count(block) <= (shapes.empty() ? most_threads_first : most_threads) && shapes.size() < most_launches
-        && shapes.insert({grid.x, grid.y, grid.z, block.x, block.y, block.z}).second;
+    const std::string &name = launch.function->name, names = unset_names();
+    std::set<Shape>& shapes = tried[std::to_string(launch.function->module->checksum) + name];
+    unsigned& of_variables = tries[name + names];
+    const bool first = shapes.empty();
+    if (count(grid) * count(block) > (first ? most_threads_first : most_threads)
+        || (!first && (shapes.size() == most_launches || of_variables >= most_of_variables)))
+        return false;
+    if (!shapes.insert({grid.x, grid.y, grid.z, block.x, block.y, block.z}).second || names.empty())
+        return false;
+    ++of_variables;
+    return true;
 }
 
 // Returns in the other process when it is to begin.
@@ -176,7 +186,7 @@ bool is_trial() { return all.is_other; }
 
 void begin_trials(const Launch& launch)
 {
-    if (!checker_is_active() || !*checker.image->unset || !is_worth_it(launch) || unset_names().empty())
+    if (!checker_is_active() || !*checker.image->unset || !is_worth_it(launch))
         return;
     if (unset_bytes(*launch.function->module).empty() || !may_be_forked())
         return;

@@ -63,6 +63,26 @@ def test_the_nearest_valid_shape(valid: Callable[..., bool], shape: tuple[int, .
     assert nearest(shape, lambda other: valid(*other), [(10, 7)] if valid(*(10, 7)[: len(shape)]) else []) == near
 
 
+def test_sizes_that_a_function_does_not_ask_for_are_not_tried() -> None:
+    asked: list[int] = []
+
+    def is_64(n: int) -> bool:
+        asked.append(n)
+        return n == 64
+
+    family = own_family(
+        lambda m, n: {"x": ww.Out((m, n), "float32")},
+        reference=lambda m, n: np.full((m, n), 8.0),
+        variants=(ww.kernel("new", configurations=(32,), x=0, source=lambda: b"machine code"),),
+        sizes=("m", "n"),
+        tests=((96, 64),),
+        benchmarks=(),
+        valid=is_64,
+    )
+    assert family.near((7, 50)) == (7, 64)
+    assert len(asked) < 50
+
+
 def test_every_corner_case_is_valid_and_there_are_some() -> None:
     (build,) = least_builds([made()])
     edges = [case.shape for case in edge_cases([made()])]

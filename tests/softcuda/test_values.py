@@ -104,6 +104,15 @@ def test_what_depends_on_no_unset_variable_is_not_accused(checked: Device, body:
     assert said_of(checked, body, "int") == ""
 
 
+def test_of_kernels_with_the_same_variables_six_launches_are_tried_and_the_first_of_each(checked: Device) -> None:
+    body = "int seldom; if (threadIdx.x < {}) seldom = out[0]; if (threadIdx.x + 1 == blockDim.x) out[9] = seldom * {};"
+    kernel = f"{ENTRY} sample(int* out)\n{{{{\n    {body}\n}}}}\n"
+    images = [checked.image(kernel.format(1, factor)) for factor in (3, 4, 5, 6)]
+    found = [[bool(checked.said(image, "sample", 4 * 32, threads)) for threads in (1, 2)] for image in images]
+    assert found == [*[[False, True]] * 3, [False, False]]
+    assert "of seldom" in checked.said(checked.image(kernel.format(0, 7)), "sample", 4 * 32, 1)
+
+
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_what_reads_a_clock_is_not_judged_by_two_launches_that_agree(checked: Device, clock: str) -> None:
     image = checked.image(f"{ENTRY} sample(int* out)\n{{\n    {BESIDE.format(clock)}\n}}\n")

@@ -18,7 +18,7 @@ import numpy as np
 from warpwatch.catalogue.arrays import CaseArray, DeclaredArray, Scalar, Shape
 from warpwatch.catalogue.elements import C_TYPES, NONE, itemsize
 from warpwatch.catalogue.launches import Work
-from warpwatch.catalogue.named_arguments import call
+from warpwatch.catalogue.named_arguments import call, takes
 from warpwatch.catalogue.names import pick, print_short
 from warpwatch.catalogue.tolerance import Exact, Rule
 from warpwatch.catalogue.valid_shapes import describe, nearest
@@ -200,7 +200,16 @@ def nearest_valid(family: Family, variant: Variant | None, shape: Shape) -> Shap
         return family.is_valid(other, variant) and not call(family.fits, family.of_shape(other))
 
     known = (other for other in family.tests if isinstance(other, tuple) and len(other) == len(shape))
-    return nearest(shape, is_valid, filter(is_valid, known))
+    given = family.of_shape(shape)
+    refusing: list[Callable[..., Any]] = [valid for valid in family.valid_of(variant) if not call(valid, given)]
+    refusing += [family.fits] if call(family.fits, given) else []
+    # A function that does not ask for a size refuses the shape whatever that size is.
+    axes = [
+        axis
+        for axis, size in enumerate(family.sizes)
+        if all(any(takes(refuses, name) for name in (size, "shape", "sizes")) for refuses in refusing)
+    ]
+    return nearest(shape, is_valid, filter(is_valid, known), axes)
 
 
 @functools.lru_cache(maxsize=2**14)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import product
 
 from warpwatch.catalogue.arrays import Shape
@@ -14,15 +15,17 @@ MOST_PRODUCTS = 20_000  # combinations of sizes that are tried
 IsValid = Callable[[Shape], bool]
 
 
-def nearest(shape: Shape, is_valid: IsValid, known: Iterable[Shape] = ()) -> Shape | None:
+def nearest(
+    shape: Shape, is_valid: IsValid, known: Iterable[Shape] = (), axes: Container[int] = range(sys.maxsize)
+) -> Shape | None:
     """Return the valid shape nearest to another one, or None if none is near.
 
     One size alone is changed if that is enough; otherwise each is changed by itself in the place of a size of a
-    ``known`` valid shape; otherwise all sizes are rounded together.
+    ``known`` valid shape; otherwise all sizes are rounded together. ``axes``: those whose sizes can be enough alone.
     """
     if is_valid(shape):
         return shape
-    changed = (_along(shape, axis, size, is_valid) for axis, size in enumerate(shape))
+    changed = (_along(shape, axis, size, is_valid) for axis, size in enumerate(shape) if axis in axes)
     if single := [each for each in changed if each]:
         return min(single, key=lambda each: _distance(each, shape))
     for base in known:
