@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,13 @@ from kernels import FAMILIES
 from tests.project import ROOT
 from warpwatch.catalogue.cases import find_case
 from warpwatch.catalogue.selection import timed_cases
-from warpwatch.report.entries import share
+from warpwatch.report.entries import Results, share
+from warpwatch.report.family_tables import moved_blocks, report
 from warpwatch.report.ladder import runs_of_same_work, tables
 from warpwatch.runs.record import BadRun, RunRecord, read_runs
 
 CASES = {case.id: case for case in timed_cases(FAMILIES)}
+MOVED = "transpose-tiled-16x16-2048x2048-float32"
 TILED = find_case(FAMILIES, "matmul-tiled-16x16-4096x4096x4096-float32")
 
 
@@ -79,3 +82,18 @@ def test_runs_of_some_cases_have_the_tables_of_those() -> None:
     assert "| matmul 4096×4096×4096, float64 |" in text
     with pytest.raises(BadRun, match="no shape that a family names in ladder_shapes"):
         tables([of("hello")], FAMILIES)
+
+
+def test_a_report_says_where_the_fastest_block_of_another_gpu_is_another() -> None:
+    run = committed()[-1]
+    name = "transpose-naive-16x16-2048x2048-float32"  # the fastest; 8x8 comes next
+    slow = replace(run.cases[name], samples=tuple(3 * each for each in run.cases[name].samples))
+    other_work = replace(run.cases[MOVED], samples=slow.samples, facts=replace(run.cases[MOVED].facts, identity=None))
+    there = replace(run, gpu=replace(run.gpu, name="Another"), cases={**run.cases, name: slow, MOVED: other_work})
+    here, beside = (Results(families=FAMILIES, runs=[each]) for each in (run, there))
+    table = moved_blocks(here, beside)
+    assert table.columns[-3:] == ("NVIDIA H200", "Another", "cost")
+    (row,) = table.texts()
+    assert row[:6] == ["transpose", "naive", "2048x2048", "float32", "16x16", "8x8"]
+    assert 130 < float(row[6].removesuffix(" %")) < 145
+    assert f"### {table.title}" in report(here, Path("none"), beside)

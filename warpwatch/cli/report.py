@@ -21,17 +21,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "write a site that opens in a browser there",
         "where the runs' files are published, for the site's links",
     )
+    beside = "a saved run of another GPU, or a folder of them: where the fastest block is another there"
+    parser.add_argument("--beside", type=Path, metavar="RUN", help=beside)
     parser.add_argument("--html", type=Path, metavar="FOLDER", help=site)
     parser.add_argument("--runs-url", default="", metavar="URL", help=url)
 
 
-def run(project: Project, *, runs: Sequence[Path], html: Path | None, runs_url: str) -> int:
+def run(project: Project, *, runs: Sequence[Path], beside: Path | None, html: Path | None, runs_url: str) -> int:
     """Print times, growth and gains of each family's kernels in Markdown, or write a site; returns the exit status.
 
     Raises BadArgument, BadRun, ImportError or OSError.
     """
     if runs_url and not html:
         raise BadArgument("--runs-url is for the site: give --html FOLDER too")
+    if beside and html:
+        raise BadArgument("--beside is for the tables in the terminal: leave out --html")
     paths = chosen_files(runs)
     if html:
         from warpwatch.report.site.render import make_site  # noqa: PLC0415  # Jinja2 is an extra
@@ -39,5 +43,7 @@ def run(project: Project, *, runs: Sequence[Path], html: Path | None, runs_url: 
         make_site(project, paths, html, runs_url)
         return 0
     results = Results(families=project.families, runs=[read_run(path) for path in paths])
-    print(report(results, path_of(results.today.slug, project.baselines)))
+    there = chosen_files([beside]) if beside else []
+    other = Results(families=project.families, runs=[read_run(path) for path in there]) if there else None
+    print(report(results, path_of(results.today.slug, project.baselines), other))
     return 0

@@ -22,7 +22,9 @@ from warpwatch.compare import saved_self_check
 from warpwatch.compare.beside import microseconds, millijoules
 from warpwatch.report.entries import Entry, Results
 from warpwatch.report.numbers import fraction, micro, ratio, significant
+from warpwatch.runs.identity import difference
 
+LEAST_COST = 0.02  # of a block, where another GPU has another one; GPUs of one model differ by less
 # What TeX reads otherwise; a command takes the space behind it unless it ends with braces.
 TEX = {c: rf"\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 TEX |= {"\\": r"\textbackslash{}", "×": r"$\times$", "µ": r"$\mu$", "–": "--", "≤": r"$\le$"}
@@ -136,6 +138,39 @@ def fastest(cases: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
         if key not in best or entry.seconds < best[key].seconds:
             best[key] = entry
     return best
+
+
+def moved_blocks(here: Results, there: Results) -> Table:
+    """Return where the fastest block is one on the first GPU and another on the second, of what did the same work.
+
+    A row's cost is how much longer the first one's block takes on the second; less than ``LEAST_COST`` is noise.
+    """
+    others = {entry.id: entry.timed for entry in there.entries if entry.seconds}
+    times = {entry.id: entry.seconds for entry in there.entries}
+    blocks = defaultdict[tuple[str, ...], list[Entry]](list)
+    for entry in here.entries:
+        other = others.get(entry.id)
+        if entry.timed and other and not difference(entry.timed.facts.identity, other.facts.identity):
+            blocks[entry.family, entry.variant, entry.shape, entry.dtype].append(entry)
+    moved = []
+    for key, entries in blocks.items():
+        best, best_there = min(entries, key=lambda each: each.seconds), min(entries, key=lambda each: times[each.id])
+        if (cost := times[best.id] / times[best_there.id] - 1) >= LEAST_COST:
+            moved.append((cost, key, (best.block, best_there.block)))
+    rows = [
+        (key, [*(Cell(text=block) for block in pair), Cell(text=f"{100 * cost:+.1f} %", values=[cost])])
+        for cost, key, pair in sorted(moved, reverse=True)
+    ]
+    several = sum(len(entries) > 1 for entries in blocks.values())
+    first, second = (results.today.gpu.name for results in (here, there))
+    return Table(
+        key="moved",
+        title=f"Where the fastest block moves from {first} to {second}",
+        note=f"The first one's block costs so much time on the second; below {100 * LEAST_COST:.0f} % it is noise. "
+        f"{len(rows)} of {several} variants on a shape, those of several blocks that did the same work on both.",
+        columns=("family", "variant", "shape", "type", first, second, "cost"),
+        rows=rows,
+    )
 
 
 def tables_of(cases: Sequence[Entry]) -> list[Table]:
@@ -358,15 +393,18 @@ def _figure(write: Callable[[float], str], value: float | None) -> Cell:
     return Cell(text=write(value), values=[value]) if value else Cell(text="")
 
 
-def report(results: Results, check: Path) -> str:
+def report(results: Results, check: Path, beside: Results | None = None) -> str:
     """Return the tables of all families in Markdown, but ladders, which ``warpwatch ladder`` shows.
 
-    ``check``: the file of the self-check on its GPU, if there is one.
+    ``check``: the file of the self-check on its GPU, if there is one. ``beside``: runs of another GPU.
     """
     parts = ["; ".join(filter(None, [results.described, results.today.gpu.note]))]
     if check.exists():
         title = "A/A test and injected slowdowns on this GPU (`pytest bench --self-check`):"
         parts.append("\n".join([title, *saved_self_check.table(saved_self_check.read(check))]))
+    if beside:
+        table = moved_blocks(results, beside)
+        parts.append(f"### {table.title}\n\n{table.note}\n\n{table.markdown()}")
     for family in dict.fromkeys(entry.family for entry in results.entries):
         for dtype, cases in results.by_type(family).items():
             for table in tables_of(cases):
