@@ -16,7 +16,7 @@ from warpwatch.catalogue.cases import find_case
 from warpwatch.cli.picture import pictures
 from warpwatch.report.entries import Results, share
 from warpwatch.report.pictures import Picture, shares
-from warpwatch.report.tables import medians
+from warpwatch.report.tables import kernel_times
 from warpwatch.runs.record import BadRun, RunRecord
 
 
@@ -25,7 +25,7 @@ def shares_of(runs: list[RunRecord], family: str, dtype: str) -> Picture:
 
 
 def test_a_rung_has_the_share_of_its_best_block() -> None:
-    times, drawn = medians(committed()), shares_of(committed(), "matmul", "float32")
+    times, drawn = kernel_times(committed()), shares_of(committed(), "matmul", "float32")
     assert (drawn.places[0], drawn.places[-1]) == ("128x128x128", "4096x4096x4096")
     assert "serial" not in drawn.lines
     assert drawn.above == {"matmul-cublas": dict.fromkeys(drawn.places, 1.0)}

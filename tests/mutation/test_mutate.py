@@ -102,7 +102,7 @@ def test_the_lists_fit_the_kernels_and_are_long_enough() -> None:
 
 def test_the_tests_of_a_header_are_those_of_every_kernel_that_includes_it() -> None:
     assert {v.name for v in variants_of("matmul/microtile.h")} == {"vectorised", "double_buffered", "asynchronous"}
-    assert [v.name for v in variants_of("conv2d/slide.h")] == ["columns", "columns"]
+    assert [v.name for v in variants_of("conv2d/slide.h")] == ["columns", "paired", "columns"]
     assert [v.name for v in variants_of("matmul/tiled.cu")] == ["tiled"]
 
 

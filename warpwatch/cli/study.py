@@ -148,13 +148,16 @@ def _small(project: Project, family: Family, device: str) -> tuple[Shape, ...]:
 
     timed = {case.shape for case in timed_cases([family])} or {*family.tests}
     shape = min(timed, key=lambda shape: (sum(size & (size - 1) != 0 for size in shape if size >= HALVED), cost(shape)))
-    sizes: list[Shape] = []
-    while len(sizes) < MOST_SIZES and not family.refusal(shape):
-        sizes += [shape] if cost(shape) <= QUICK * info.largest_launch_cost else []
+    halves: list[Shape] = []
+    while not family.refusal(shape):
+        halves += [shape]
         if max(shape, default=0) < HALVED:
             break
         shape = tuple(size // 2 if size >= HALVED else size for size in shape)
-    sizes = sizes or [shape for shape in family.tests if cost(shape) <= info.largest_launch_cost]
+    most = info.largest_launch_cost
+    sizes = [shape for shape in halves if cost(shape) <= QUICK * most][:MOST_SIZES]
+    sizes = sizes or [shape for shape in halves if cost(shape) <= most][-MOST_SIZES:]
+    sizes = sizes or [shape for shape in family.tests if cost(shape) <= most]
     if not sizes:
         raise BadCase(f"{family.name}: no declared size is small enough for {info.name}: give small ones by --sizes")
     return tuple(sorted(sizes))
