@@ -1,8 +1,8 @@
-// How columns.cu and separable/columns.cu go down an image: four neighbouring columns a thread, some rows on their
-// way while one is added up. Rows of the image are read, and rows of outputs written, by pieces of 16 bytes. Where the
-// rows of the image do not all start at multiples of that, they are read pixel by pixel, and what a warp has done of a row
-// goes through shared memory, so that it is written side by side, each store from the start of a sector of 32 bytes: a
-// part of one costs as much as two.
+// How columns.cu, paired.cu and separable/columns.cu go down an image: four neighbouring columns a thread, some rows on
+// their way while one is added up. Rows of the image are read, and rows of outputs written, by pieces of 16 bytes. Where
+// the rows of the image do not all start at multiples of that, they are read pixel by pixel, and what a warp has done of
+// a row goes through shared memory, so that it is written side by side, each store from the start of a sector of 32
+// bytes: a part of one costs as much as two.
 
 #pragma once
 

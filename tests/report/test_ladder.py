@@ -97,3 +97,11 @@ def test_a_report_says_where_the_fastest_block_of_another_gpu_is_another() -> No
     assert row[:6] == ["transpose", "naive", "2048x2048", "float32", "16x16", "8x8"]
     assert 130 < float(row[6].removesuffix(" %")) < 145
     assert f"### {table.title}" in report(here, Path("none"), beside)
+
+
+def test_a_report_beside_runs_of_other_work_says_that_nothing_was_compared() -> None:
+    run = committed()[-1]
+    other = replace(run, cases={n: replace(t, facts=replace(t.facts, identity=None)) for n, t in run.cases.items()})
+    table = moved_blocks(*(Results(families=FAMILIES, runs=[each]) for each in (run, other)))
+    assert not table.rows
+    assert table.note.startswith("Nothing was compared: no variant")

@@ -167,7 +167,9 @@ def moved_blocks(here: Results, there: Results) -> Table:
         key="moved",
         title=f"Where the fastest block moves from {first} to {second}",
         note=f"The first one's block costs so much time on the second; below {100 * LEAST_COST:.0f} % it is noise. "
-        f"{len(rows)} of {several} variants on a shape, those of several blocks that did the same work on both.",
+        f"{len(rows)} of {several} variants on a shape, those of several blocks that did the same work on both."
+        if several
+        else "Nothing was compared: no variant has several blocks in both that are known to have done the same work.",
         columns=("family", "variant", "shape", "type", first, second, "cost"),
         rows=rows,
     )
@@ -404,7 +406,7 @@ def report(results: Results, check: Path, beside: Results | None = None) -> str:
         parts.append("\n".join([title, *saved_self_check.table(saved_self_check.read(check))]))
     if beside:
         table = moved_blocks(results, beside)
-        parts.append(f"### {table.title}\n\n{table.note}\n\n{table.markdown()}")
+        parts.append("\n\n".join([f"### {table.title}", table.note, *([table.markdown()] if table.rows else [])]))
     for family in dict.fromkeys(entry.family for entry in results.entries):
         for dtype, cases in results.by_type(family).items():
             for table in tables_of(cases):
