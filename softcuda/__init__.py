@@ -177,9 +177,18 @@ def stand_in(folder: Path) -> Path:
     Not a script: a shell would expand the words in the two paths, and a ``#!`` line takes neither blanks nor long
     paths.
     """
+    _keep_device_runtime(folder)
     compiler = _c_string(bytes(HERE / "compiling" / "nvcc"))
     text = LAUNCHER.format(python=_c_string(os.fsencode(sys.executable)), compiler=compiler)
     return _kept(folder, "bin", "/nvcc", b"\0".join([_key(), text.encode()]), lambda: _built([text]))
+
+
+def _keep_device_runtime(folder: Path) -> None:
+    """Have the library of kernels that launch others, empty, where PyCUDA's DynamicSourceModule looks for it."""
+    path = folder / "lib64" / "libcudadevrt.a"
+    with contextlib.suppress(OSError):  # without it PyCUDA says which file is missing
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"!<arch>\n")
 
 
 def _c_string(text: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The pages on PyCUDA, CuPy, Numba and Triton: their code is run, and says what they show, without a GPU.
+"""The pages on PyCUDA, CuPy, Numba, Triton and Kernel Tuner: their code is run, and says what they show, without a GPU.
 
 ``python -m tests.test_client_pages FOLDER`` writes what each of them shows to a folder, to run it on a GPU.
 """
@@ -19,7 +19,12 @@ from tests.test_docs import blocks
 
 pytestmark = pytest.mark.slow
 
-PYCUDA = ROOT / "docs" / "pycuda.md"
+PYCUDA, TUNER = ROOT / "docs" / "pycuda.md", ROOT / "docs" / "kernel-tuner.md"
+BESIDE = Path(sys.prefix, "plugins")
+needs_kernel_tuner = pytest.mark.skipif(
+    not (BESIDE / "kernel_tuner").is_dir(),
+    reason=f"needs Kernel Tuner in {BESIDE}: `python tools/install.py` puts it there, as `make test` does",
+)
 MORE = """
 import dataclasses
 
@@ -33,8 +38,9 @@ LACKING = "needs a GPU: {} brings machine code, which softcuda cannot run"
 
 def repository(folder: Path, page: str) -> Path:
     """Write the files that a page shows, each a block whose first line names it, with a test; returns the folder."""
-    for block in blocks(ROOT / "docs" / f"{page}.md", "python"):
-        if name := re.match(r"# (\S+\.py)", block):
+    document = ROOT / "docs" / f"{page}.md"
+    for block in (*blocks(document, "python"), *blocks(document, "cuda")):
+        if name := re.match(r"(?:#|//) (\S+\.(?:py|cu))", block):
             path = folder / name[1]
             path.parent.mkdir(exist_ok=True)
             path.write_text(block)
@@ -104,6 +110,38 @@ def test_code_of_the_other_pages_runs_or_says_that_it_needs_a_gpu(
     assert counts in done.stdout
     for variant in lacking:
         assert LACKING.format(variant) in done.stdout
+
+
+def search_rows(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the search of the page on the software device, in a smaller space of the same kernel."""
+    search = (
+        (folder / "tune.py").read_text().replace("8192, 1024", "100, 64").replace("[32, 64, 128, 256, 512]", "[32, 64]")
+    )
+    (on_softcuda,) = (block for block in blocks(TUNER, "python") if block.startswith("import softcuda"))
+    (folder / "tune.py").write_text(f"import sys\n\nsys.path.append({str(BESIDE)!r})\n{on_softcuda}{search}")
+    return run_python(folder, "tune.py")
+
+
+@needs_kernel_tuner
+def test_kernel_tuner_finds_configurations_which_the_declaration_takes_as_they_are(tmp_path: Path) -> None:
+    declared = repository(tmp_path, "kernel-tuner") / "perf" / "__init__.py"
+    done = search_rows(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    winners = done.stdout.splitlines()[-3:]
+    assert all(re.fullmatch(r"dict\(block=\((32|64),\), ROWS=[1248]\),", winner) for winner in winners), done.stdout
+    before = "dict(block=(256,), ROWS=1),"
+    declared.write_text(declared.read_text().replace(before, "\n".join([before, *winners])))
+    done = run_pytest(tmp_path, "-q", "--device=software", "test_kernels.py")
+    assert (done.returncode, "8 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+@needs_kernel_tuner
+def test_a_search_on_softcuda_ends_where_a_configuration_leaves_its_arrays(tmp_path: Path) -> None:
+    kernel = repository(tmp_path, "kernel-tuner") / "perf" / "row_sums.cu"
+    kernel.write_text(kernel.read_text().replace("if (first + r < rows)", "if (first < rows)"))
+    done = search_rows(tmp_path)
+    assert done.returncode == 1
+    assert "softcuda: out of bounds in row_sums" in done.stderr, done.stdout + done.stderr
 
 
 def main() -> None:

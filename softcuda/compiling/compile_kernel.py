@@ -1,7 +1,8 @@
 """Stands in for nvcc: a .cu file goes in, an image for softcuda's driver comes out.
 
-Takes what PyCUDA and this project pass to nvcc: -cubin, -o, -D, -I, -arch, --preprocess, --version, -v and a file. What
-stands in for NVRTC (nvrtc.cpp) adds --as NAME, for messages and findings, and --name-expression.
+Takes what PyCUDA and this project pass to nvcc: -cubin, -ptx or -fatbin (all write the same image), -o, -D, -I, -arch,
+--preprocess, --version, -v and a file. What stands in for NVRTC (nvrtc.cpp) adds --as NAME, for messages and findings,
+and --name-expression.
 The kernel is compiled by g++ as C++ behind cuda_dialect.h, its inline PTX as calls (ptx.py). ``--checks`` makes every
 access visible to the checker. What CUDA has and this device has not is a compile error that names it, with file and
 line.
@@ -98,11 +99,12 @@ def main() -> int:
     if options["preprocess"]:
         command = ["g++", "-E", "-P", *FLAGS, *options["pass"], f"-I{SOFTCUDA}/include", str(source)]
         return subprocess.run(command, check=False).returncode
-    return compile_file(source, Path(options["output"] or source.with_suffix(".cubin").name), options)
+    return compile_file(source, Path(options["output"] or source.with_suffix(f".{options['phase']}").name), options)
 
 
 WITH_VALUES = {"arch", "gpu-architecture", "code", "gencode", "compiler-options", "Xcompiler", "Xptxas", "std",
                "maxrregcount", "fmad", "ftz"}  # fmt: skip
+PHASES = {f"{dashes}{phase}": phase for dashes in ("-", "--") for phase in ("cubin", "ptx", "fatbin")}
 SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
             "-E": "preprocess", "--checks": "checks", "-v": "verbose"}  # fmt: skip
 NAMES = {"-o": "output", "--output-file": "output", "--as": "as", "--lowered-names": "names"}
@@ -112,13 +114,15 @@ PASSED = re.compile(rf"(-[DIU]|{'|'.join(LONG)})=?(.*)", re.DOTALL)
 
 def parse(arguments: list[str]) -> dict:
     options: dict = dict.fromkeys(SWITCHES.values(), False) | dict.fromkeys(NAMES.values(), "")
-    options |= {"source": "", "pass": [], "expressions": [], "checks": version.asks_for_checks()}
+    options |= {"source": "", "phase": "cubin", "pass": [], "expressions": [], "checks": version.asks_for_checks()}
     options |= {"fmad": True, "ftz": False}  # nvcc's defaults; ftz: float32 has no denormals
     rest = iter(arguments)
     for argument in rest:
         name, given, value = argument.lstrip("-").partition("=")
         if argument in SWITCHES:
             options[SWITCHES[argument]] = True
+        elif argument in PHASES:
+            options["phase"] = PHASES[argument]
         elif argument in NAMES:
             options[NAMES[argument]] = next(rest)
         elif argument == "--name-expression":
