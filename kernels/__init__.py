@@ -7,6 +7,7 @@ from kernels.hello import HELLO
 from kernels.histogram import HISTOGRAM
 from kernels.layernorm import LAYERNORM
 from kernels.matmul import MATMUL
+from kernels.matmul_3xtf32 import MATMUL_3XTF32
 from kernels.matmul_half import MATMUL_HALF
 from kernels.matvec import MATVEC
 from kernels.reduce import REDUCE
@@ -20,6 +21,7 @@ FAMILIES: tuple[Family, ...] = (
     HELLO,
     COPY,
     MATMUL,
+    MATMUL_3XTF32,
     MATMUL_HALF,
     MATVEC,
     TRANSPOSE,

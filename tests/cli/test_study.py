@@ -24,6 +24,7 @@ from warpwatch.runs.record import BadRun, read_run
 
 KINDS = ("c[+][+]", "python")  # of blocks of code
 COPIES = [name for name in case_ids(900) if name.startswith("copy-") and name.endswith("-float32")]
+MATMULS = ("matmul", "matmul_3xtf32", "matmul_half")
 
 
 def study(*words: str) -> int:
@@ -64,7 +65,7 @@ def test_other_sizes_are_timed_in_place_of_the_declared_ones_where_a_family_take
     chosen = timed_cases(PROJECT.families, shapes("64x64,32x32x3,8x8x9"))
     assert {(case.family.name, case.shape_name) for case in chosen} == {
         *((name, "64x64") for name in ("histogram", "layernorm", "matvec", "softmax", "transpose")),
-        *((name, each) for name in ("conv2d", "matmul", "matmul_half", "separable") for each in ("32x32x3", "8x8x9")),
+        *((name, each) for name in ("conv2d", "separable", *MATMULS) for each in ("32x32x3", "8x8x9")),
     } - {("conv2d", "8x8x9"), ("separable", "8x8x9")}
     assert {case.variant.name for case in chosen if case.family.name == "transpose"} >= {"serial", "vectorised"}
 
@@ -77,7 +78,7 @@ def test_a_list_of_sizes_is_of_numbers_above_0(text: str) -> None:
 
 def test_the_tab_key_completes_families(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PROJECT.root)
-    assert family_names("mat") == ["matmul", "matmul_half", "matvec"]
+    assert family_names("mat") == [*MATMULS, "matvec"]
 
 
 def test_a_slow_device_is_given_small_sizes_of_which_each_is_half_of_the_next() -> None:

@@ -288,7 +288,7 @@ def test_headers_and_modules_belong_to_the_kernels_that_use_them() -> None:
     assert using("matmul/microtile.h") == {
         ("matmul", name) for name in ("asynchronous", "double_buffered", "vectorised")
     }
-    users = {"matmul", "matmul_half", "attention", "attention_causal"}
+    users = {"matmul", "matmul_3xtf32", "matmul_half", "attention", "attention_causal"}
     assert {family for family, _ in using("matmul/__init__.py")} == users
     assert using("__init__.py") == files.keys()
     assert not {path for paths in files.values() for path in paths if not path.is_relative_to(ROOT / "kernels")}
