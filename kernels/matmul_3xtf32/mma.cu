@@ -9,7 +9,7 @@
 // side in a lane. Rows of B's tile are 8 elements longer, so that 4 rows lie in different banks.
 // Costs: WARP_X WARP_Y / 32 sums a thread; STAGES * 64 (BLOCK_Y + BLOCK_X + 8) bytes of shared memory; for each element
 // that a lane reads 4 instructions that split it.
-// Share on an H200, predicted: 1.0 to 1.4 of cuBLAS's float32 product at 4096^3, whose multiplications are the vector
+// Share on an H200, predicted: 1.0 to 1.5 of cuBLAS's float32 product at 4096^3, whose multiplications are the vector
 // units' (mma.sync reaches half of TF32's rate, of which a third remains); not yet measured.
 
 #include "../matmul/copies.h"
