@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .cache import Cache, CacheError, Compiled, checksum_of, note
+from .cache import Cache, CacheError, Compiled, checksum_of, note, write_entry
 from .dependencies import GCC_READS, SAYING, Observation, Place, Unrepeatable, surroundings, without_noise
 
 __all__ = ["BuildError", "activate", "cache_folder", "in_another_order"]
@@ -177,18 +177,18 @@ def stand_in(folder: Path) -> Path:
     Not a script: a shell would expand the words in the two paths, and a ``#!`` line takes neither blanks nor long
     paths.
     """
-    _keep_device_runtime(folder)
     compiler = _c_string(bytes(HERE / "compiling" / "nvcc"))
     text = LAUNCHER.format(python=_c_string(os.fsencode(sys.executable)), compiler=compiler)
-    return _kept(folder, "bin", "/nvcc", b"\0".join([_key(), text.encode()]), lambda: _built([text]))
+    program = _kept(folder, "bin", "/nvcc", b"\0".join([_key(), text.encode()]), lambda: _built([text]))
+    _keep_device_runtime(program.parent.parent)
+    return program
 
 
 def _keep_device_runtime(folder: Path) -> None:
-    """Have the library of kernels that launch others, empty, where PyCUDA's DynamicSourceModule looks for it."""
-    path = folder / "lib64" / "libcudadevrt.a"
-    with contextlib.suppress(OSError):  # without it PyCUDA says which file is missing
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"!<arch>\n")
+    """Have the library of kernels that launch others, empty, where PyCUDA looks for it: beside the folder of nvcc."""
+    if not (folder / "lib64" / "libcudadevrt.a").exists():
+        with contextlib.suppress(OSError, CacheError):  # without it PyCUDA says which file is missing
+            write_entry(folder, "lib64/libcudadevrt.a", b"!<arch>\n", 0o644)
 
 
 def _c_string(text: bytes) -> str:

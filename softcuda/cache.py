@@ -175,13 +175,13 @@ class Cache:
         name = f"{stem}-{checksum}{tail}"
         with self._naming_what_cannot_be_written():
             try:
-                path = _write(self.private() if is_code else self.folder, name, contents, mode)
+                path = write_entry(self.private() if is_code else self.folder, name, contents, mode)
             except OSError as error:
                 if error.errno not in READ_ONLY:
                     raise
                 place = self._private_temporary()
                 note(f"{self.folder} cannot be written ({error.strerror}): what it lacks is kept in {place}")
-                path = _write(place, name, contents, mode)
+                path = write_entry(place, name, contents, mode)
         return Entry(path=path, checksum=checksum)
 
     def private(self) -> Path:
@@ -312,7 +312,8 @@ def _candidates(folder: Path, stem: str, tail: str) -> list[tuple[Path, str]]:
     return [(place / inner, checksum) for place, checksum in entries]
 
 
-def _write(folder: Path, name: str, contents: bytes, mode: int) -> Path:
+def write_entry(folder: Path, name: str, contents: bytes, mode: int) -> Path:
+    """Write a file into a folder, whole or not at all. Raises CacheError, and OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / name
     path.parent.mkdir(mode=0o700, exist_ok=True)

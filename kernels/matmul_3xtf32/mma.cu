@@ -1,12 +1,14 @@
 // Matrix product of float32 on tensor cores: each element is split into two of TF32, and three products of these are
 // summed (mma.sync m16n8k8), by the method that CUTLASS calls 3xTF32.
-// TF32 has 11 bits of float32's 24. a = high + low + rest, with |low| <= 2^-11 |a| and |rest| <= 2^-21 |a|; left out are
-// low * low and what the rests would add, 5 * 2^-22 |a b| in all: 20 rounding errors of float32, whatever the sum's
-// length. Sums are float32's. NaN stays NaN, and infinity becomes NaN.
+// TF32 has 11 bits of float32's 24. a = high + low + rest, with |low| <= 2^-11 |a| and |rest| <= 2^-23 |a|; left out
+// are low * low and what the rests would add, 2 * 2^-22 |a b| in all: 8 rounding errors of float32, however short the
+// sum is. So it is for 2^-115 <= |a| < 2^128 (1 - 2^-12): of smaller elements the low part loses digits; of larger
+// ones, and of infinity, it is NaN. NaN stays NaN. Sums are those of the tensor cores, which cut digits off, three times for
+// each 8 of n.
 // Tiles come by cp.async, STAGES - 1 of them ahead, 16 bytes at a time or 4 where rows do not start at multiples of
-// that. A's pieces of 16 bytes lie at their number XOR the row's, so that ldmatrix meets no bank twice. A lane reads 4
-// neighbours of a row of B at once: column 4 g + q is column g of the q-th product, so that 8 columns of C lie side by
-// side in a lane. Rows of B's tile are 8 elements longer, so that 4 rows lie in different banks.
+// that. A's pieces of 16 bytes lie at their number XOR half the row's, so that ldmatrix meets no bank twice. A lane
+// reads 4 neighbours of a row of B at once: column 4 g + q is column g of the q-th product, so that 8 columns of C lie
+// side by side in a lane. Rows of B's tile are 8 elements longer, so that 4 rows lie in different banks.
 // Costs: WARP_X WARP_Y / 32 sums a thread; STAGES * 64 (BLOCK_Y + BLOCK_X + 8) bytes of shared memory; for each element
 // that a lane reads 4 instructions that split it.
 // Share on an H200, predicted: 1.0 to 1.5 of cuBLAS's float32 product at 4096^3, whose multiplications are the vector
@@ -26,7 +28,8 @@ __device__ __forceinline__ int place(int row, int column)
     return row * depth + (column / 4 ^ row / 2 % 4) * 4 + column % 4;
 }
 
-// What a thread brings of a tile of `height` rows by `width` columns: pieces of `bytes`, in one column, some rows apart.
+// What a thread brings of a tile of `height` rows by `width` columns: pieces of `bytes`, in one column, some rows
+// apart.
 template <int height, int width, int bytes> struct Source {
     static constexpr int pack = bytes / 4, across = width / pack, apart = threads / across, count = height / apart;
     static_assert(threads % across == 0 && height % apart == 0, "threads must share a tile evenly");
@@ -75,8 +78,8 @@ __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high));
 }
 
-// What a lane holds of the next 8 columns of A and rows of B. Lane 4 g + t holds rows g and g + 8, columns t and t + 4 of
-// A; rows t and t + 4, column g of B (PTX ISA, "Matrix fragments for mma.m16n8k8", .tf32).
+// What a lane holds of the next 8 columns of A and rows of B. Lane 4 g + t holds rows g and g + 8, columns t and t + 4
+// of A; rows t and t + 4, column g of B (PTX ISA, "Matrix fragments for mma.m16n8k8", .tf32).
 struct Read {
     float a[tall][4];
     float4 b[broad][2];
@@ -116,6 +119,7 @@ __device__ __forceinline__ void product(float* tiles, const float* a, const floa
 {
     using OfA = Source<BLOCK_Y, depth, bytes>;
     using OfB = Source<depth, BLOCK_X, bytes>;
+    static_assert(OfA::apart % 8 == 0, "a thread's rows of A's tile lie alike");
     // Blocks past gridDim.y's limit of 65,535 continue in z.
     const int block_rows = (m - 1) / BLOCK_Y + 1;
     const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;

@@ -93,28 +93,46 @@ def main() -> int:
     if not options["source"]:
         print("nvcc (softcuda): no input file", file=sys.stderr)
         return 1
+    if options["refused"]:
+        print(
+            f"nvcc (softcuda): {options['refused']}: it writes images alone, by -cubin, -ptx or -fatbin",
+            file=sys.stderr,
+        )
+        return 1
     source = Path(options["source"])
     if source.is_relative_to(Path.cwd()):
         source = source.relative_to(Path.cwd())  # as messages name it
     if options["preprocess"]:
         command = ["g++", "-E", "-P", *FLAGS, *options["pass"], f"-I{SOFTCUDA}/include", str(source)]
         return subprocess.run(command, check=False).returncode
-    return compile_file(source, Path(options["output"] or source.with_suffix(f".{options['phase']}").name), options)
+    own = Path(options["folder"], source.with_suffix(f".{options['phase']}").name)
+    return compile_file(source, Path(options["output"] or own), options)
 
 
-WITH_VALUES = {"arch", "gpu-architecture", "code", "gencode", "compiler-options", "Xcompiler", "Xptxas", "std",
-               "maxrregcount", "fmad", "ftz"}  # fmt: skip
+WITH_VALUES = {"arch", "gpu-architecture", "code", "gpu-code", "gencode", "generate-code", "std", "x", "maxrregcount",
+               "fmad", "ftz", "e", "entries", "t", "threads", "rdc", "relocatable-device-code", "l", "library", "L",
+               "library-path", "ccbin", "compiler-bindir", "Werror", "diag-suppress", "compiler-options", "Xcompiler",
+               "Xptxas", "ptxas-options", "Xnvlink", "nvlink-options", "Xlinker", "linker-options"}  # fmt: skip
 PHASES = {f"{dashes}{phase}": phase for dashes in ("-", "--") for phase in ("cubin", "ptx", "fatbin")}
 SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
             "-E": "preprocess", "--checks": "checks", "-v": "verbose"}  # fmt: skip
-NAMES = {"-o": "output", "--output-file": "output", "--as": "as", "--lowered-names": "names"}
+ELSEWHERE = {"c", "compile", "dc", "device-c", "dlink", "device-link", "lib", "link", "optix-ir", "ltoir", "run"}
+NAMES = {"o": "output", "output-file": "output", "odir": "folder", "output-directory": "folder", "as": "as",
+         "lowered-names": "names"}  # fmt: skip
 LONG = {"--define-macro": "-D", "--include-path": "-I", "--undefine-macro": "-U"}
 PASSED = re.compile(rf"(-[DIU]|{'|'.join(LONG)})=?(.*)", re.DOTALL)
 
 
 def parse(arguments: list[str]) -> dict:
     options: dict = dict.fromkeys(SWITCHES.values(), False) | dict.fromkeys(NAMES.values(), "")
-    options |= {"source": "", "phase": "cubin", "pass": [], "expressions": [], "checks": version.asks_for_checks()}
+    options |= {
+        "source": "",
+        "phase": "cubin",
+        "refused": "",
+        "pass": [],
+        "expressions": [],
+        "checks": version.asks_for_checks(),
+    }
     options |= {"fmad": True, "ftz": False}  # nvcc's defaults; ftz: float32 has no denormals
     rest = iter(arguments)
     for argument in rest:
@@ -123,8 +141,10 @@ def parse(arguments: list[str]) -> dict:
             options[SWITCHES[argument]] = True
         elif argument in PHASES:
             options["phase"] = PHASES[argument]
-        elif argument in NAMES:
-            options[NAMES[argument]] = next(rest)
+        elif argument.startswith("-") and name in NAMES:
+            options[NAMES[name]] = value if given else next(rest)
+        elif argument.startswith("-") and name in ELSEWHERE:
+            options["refused"] = argument
         elif argument == "--name-expression":
             options["expressions"].append(next(rest))
         elif passed := PASSED.fullmatch(argument):

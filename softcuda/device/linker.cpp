@@ -49,6 +49,13 @@ int take(LinkState& state, const char* data, size_t size)
     return success;
 }
 
+// The library of kernels that launch others, of which there are none here.
+bool is_device_runtime(const char* path)
+{
+    const char* const folder = strrchr(path, '/');
+    return strcmp(folder ? folder + 1 : path, "libcudadevrt.a") == 0;
+}
+
 } // namespace
 } // namespace softcuda
 
@@ -77,8 +84,8 @@ API cuLinkAddFile_v2(LinkState* state, int type, const char* path, unsigned, int
     ENTER(cuLinkAddFile);
     std::vector<char> bytes;
     const int failed = state ? read_image(bytes, path) : invalid_value;
-    if (!failed && type == library && strstr(path, "libcudadevrt"))
-        return success; // the runtime of kernels that launch others, of which there are none here
+    if (!failed && type == library && is_device_runtime(path))
+        return success;
     return failed ? failed : take(*state, bytes.data(), bytes.size());
 }
 

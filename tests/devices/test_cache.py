@@ -271,14 +271,14 @@ def read_only(folders: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folders.mkdir()
     folders.chmod(0o555)
     if AS_ROOT:
-        write = cache._write
+        write = cache.write_entry
 
         def refuse(folder: Path, *arguments: object) -> Path:
             if folder == folders:
                 raise OSError(30, "Read-only file system", str(folder))
             return write(folder, *arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(cache, "_write", refuse)
+        monkeypatch.setattr(cache, "write_entry", refuse)
     yield folders
     folders.chmod(0o755)
 

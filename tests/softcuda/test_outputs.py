@@ -189,3 +189,31 @@ def test_what_cannot_be_written_is_one_sentence(tmp_path: Path, name: str, said:
     done = nvcc(tmp_path, "-cubin", "-arch=sm_90", "-o", name, "k.cu")
     assert (done.returncode, done.stderr) == (1, f"nvcc (softcuda): {name} cannot be written: {said}\n")
     assert sorted(os.listdir(tmp_path)) == sorted([*before, "k.cu"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["k.cu"], "k.cubin"),
+        (["-ptx", "k.cu"], "k.ptx"),
+        (["--fatbin", "k.cu", "-e", "f", "-rdc", "true"], "k.fatbin"),
+        (["-ptx", "-odir", "folder", "k.cu"], "folder/k.ptx"),
+        (["-ptx", "--output-file=other", "k.cu"], "other"),
+    ],
+    ids=" ".join,
+)
+def test_an_output_has_the_name_that_nvcc_gives_it(tmp_path: Path, arguments: list[str], name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "k.cu").write_text(KERNEL)
+    done = nvcc(tmp_path, "-arch=sm_90", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    (written,) = (path for path in tmp_path.rglob("*") if path.is_file() and path.name != "k.cu")
+    assert written == tmp_path / name
+
+
+@pytest.mark.parametrize("option", ["-c", "-dc", "--lib", "-optix-ir"])
+def test_an_output_that_it_does_not_make_is_refused(tmp_path: Path, option: str) -> None:
+    (tmp_path / "k.cu").write_text(KERNEL)
+    done = nvcc(tmp_path, option, "k.cu")
+    said = f"nvcc (softcuda): {option}: it writes images alone, by -cubin, -ptx or -fatbin\n"
+    assert (done.returncode, done.stderr, os.listdir(tmp_path)) == (1, said, ["k.cu"])
