@@ -116,7 +116,8 @@ WITH_VALUES = {"arch", "gpu-architecture", "code", "gpu-code", "gencode", "gener
 PHASES = {f"{dashes}{phase}": phase for dashes in ("-", "--") for phase in ("cubin", "ptx", "fatbin")}
 SWITCHES = {"--version": "version", "-V": "version", "--list-gpu-arch": "list", "--preprocess": "preprocess",
             "-E": "preprocess", "--checks": "checks", "-v": "verbose"}  # fmt: skip
-ELSEWHERE = {"c", "compile", "dc", "device-c", "dlink", "device-link", "lib", "link", "optix-ir", "ltoir", "run"}
+# Ask for outputs that it does not make.
+REFUSED = {"c", "compile", "dc", "device-c", "dlink", "device-link", "lib", "link", "optix-ir", "ltoir", "run"}
 NAMES = {"o": "output", "output-file": "output", "odir": "folder", "output-directory": "folder", "as": "as",
          "lowered-names": "names"}  # fmt: skip
 LONG = {"--define-macro": "-D", "--include-path": "-I", "--undefine-macro": "-U"}
@@ -143,7 +144,7 @@ def parse(arguments: list[str]) -> dict:
             options["phase"] = PHASES[argument]
         elif argument.startswith("-") and name in NAMES:
             options[NAMES[name]] = value if given else next(rest)
-        elif argument.startswith("-") and name in ELSEWHERE:
+        elif argument.startswith("-") and name in REFUSED:
             options["refused"] = argument
         elif argument == "--name-expression":
             options["expressions"].append(next(rest))
