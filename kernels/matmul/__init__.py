@@ -32,9 +32,9 @@ WARP_TILES: Mapping[Block, Block] = {
     (128, 64): (64, 32),
 }
 MOST_DOUBLES = 32 * 64  # float64 sums that the registers of a warp hold
-DEPTH, STAGES, WARP_STAGES, TENSOR_DEPTH = 8, 3, 4, 16
+DEPTH, STAGES, WARP_STAGES, TENSOR_DEPTH, TENSOR_STAGES = 8, 3, 4, 16, 3
 WARP_GROUP, TENSOR_GROUP = 8, 4  # rows of tiles that blocks take together: `group` in the kernels' files
-TENSOR_STAGES: Mapping[Block, int] = {(128, 128): 4, (64, 64): 3}
+TENSOR_WARP_TILES: Mapping[Block, Block] = {(128, 128): (64, 32), (64, 64): (32, 32)}
 LOADS, LOADS_OF_B = by_elements("loads of A and B", "n", "k"), by_elements("loads of B", "k")
 MATRIX = np.dtype([("width", "i4"), ("height", "i4"), ("stride", "i4"), ("data", "u8")], align=True)
 
@@ -181,16 +181,20 @@ MATMUL = ww.Family(
         with_thread_tiles(
             "tensor",
             "tensor cores in float64, asynchronous copies in stages",
-            blocks=tuple(TENSOR_STAGES),
+            blocks=tuple(TENSOR_WARP_TILES),
             dtypes=("float64",),
-            elements_a_thread=lambda block: 32,
+            elements_a_thread=lambda block: prod(TENSOR_WARP_TILES[block]) // 32,
             needs="sm_90",
             fixed_blocks=True,
             order=rasterised(TENSOR_GROUP),
             shared_bytes=lambda block, itemsize: (
-                TENSOR_STAGES[block] * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize
+                TENSOR_STAGES * (block[1] * (TENSOR_DEPTH + 4) + TENSOR_DEPTH * (block[0] + 4)) * itemsize
             ),
-            macros=lambda block: {"STAGES": TENSOR_STAGES[block]},
+            macros=lambda block: {
+                "WARP_X": TENSOR_WARP_TILES[block][0],
+                "WARP_Y": TENSOR_WARP_TILES[block][1],
+                "STAGES": TENSOR_STAGES,
+            },
             fallback=LOADS,
         ),
     ),

@@ -28,7 +28,7 @@ MATMUL_3XTF32 = ww.Family(
     reference=reference,
     tolerance=ww.dot_error(lambda n: n + LEFT_OUT),
     exact=True,
-    work=lambda m, n, k: ww.Work(2 * m * n * k, (m * n + n * k + m * k) * 4),
+    work=lambda m, n, k: ww.Work(2 * m * n * k, (m * n + n * k + m * k) * 4, pipe="tensor tf32"),
     # n is summed over: 96 and 97 take the pipeline of four stages of 16 through all its states.
     tests=((17, 33, 65), (129, 97, 63), (128, 96, 136), (2, 1009, 3)),
     benchmarks=SHAPES,
