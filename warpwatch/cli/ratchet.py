@@ -84,6 +84,6 @@ def _say(slug: str, old: Limits, new: dict[str, dict[str, float]]) -> None:
         for name in own
         if name in (before := old.of(case)) and before[name] != own[name]
     ]
-    print(f"{slug}: {added} new limits, {len(tighter)} tighter, of {len(new)} cases")
+    print(f"{slug}: {added} new limits, {len(tighter)} tighter, of {sum(map(bool, new.values()))} cases")
     if tighter:
         print("  " + few(tighter, 10))
