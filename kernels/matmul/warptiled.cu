@@ -3,15 +3,16 @@
 // memory serve 128 products and every read of a warp is free of bank conflicts. cp.async brings the tiles of the
 // next stages while this one is multiplied: no registers on the way, one barrier a stage. Copies of B begin two steps
 // after those of A. Elements go one at a time (A is transposed on the way; 16 bytes for B where its rows allow), with
-// zeros beyond the matrices and after the last stage, so any shape and any alignment is right. Blocks run in groups of 8
-// rows, whose tiles of B stay in L2.
-// A multiplication reads three registers. Those with even numbers lie in one bank, with odd numbers in another, a bank
-// gives one of them in a cycle, and one can be kept from the multiplication before. So a row's products go forth and the
-// next row's back, which keeps two at the turn; and sums are copied before they are stored, because a store of 16 bytes
-// needs four neighbours, which would lie in the banks of what they are multiplied from.
+// zeros beyond the matrices and after the last stage, so any shape and any alignment is right. Blocks run in groups of
+// 8 rows, whose tiles of B stay in L2.
+// A multiplication reads three registers. Even ones lie in one bank, odd ones in another, a bank gives one in a cycle,
+// and one can be kept from the multiplication before. So the products of a row go forth and those of the next row
+// back, which keeps one at the turn too. Sums are copied before they are stored, because a store of 16 bytes needs four
+// neighbours, which would lie in the banks of what they are multiplied from.
 // Costs: BLOCK_X BLOCK_Y / threads sums a thread; STAGES * 8 (BLOCK_X + BLOCK_Y + 8) elements of dynamic shared memory.
-// Share on an H200, predicted: 1.00 to 1.04; reached: 1.03 of cuBLAS at 4096^3 (float32), 1.01 at 4095x4097x4093, 1.04 at
-// 2048^3, 1.12 at 1024^3. In float64 the vector units end at 0.63 (by the data sheet).
+// Share on an H200, predicted: 1.00 to 1.04; reached: 1.03 of cuBLAS at 4096^3 (float32) and 2048^3, 1.01 at
+// 4095x4097x4093, 1.12 at 1024^3. In float64 0.41 at 4096^3, where asynchronous.cu has 0.37; the vector units end at
+// 0.63 (by the data sheet).
 
 #include "copies.h"
 
@@ -96,7 +97,8 @@ __device__ __forceinline__ void add_products(scalar_t (&sums)[rows][cols], scala
     }
 
     const int warp = t / 32, lane = t % 32;
-    const int row = warp / warps_across * WARP_Y + lane / 8 * each, col = warp % warps_across * WARP_X + lane % 8 * each;
+    const int row = warp / warps_across * WARP_Y + lane / 8 * each;
+    const int col = warp % warps_across * WARP_X + lane % 8 * each;
     scalar_t down[2][rows], across[2][cols];
     const auto read = [&](const scalar_t* tile, int d) {
 #pragma unroll
@@ -146,10 +148,12 @@ __device__ __forceinline__ void add_products(scalar_t (&sums)[rows][cols], scala
     wait_for_copies<0>();
 }
 
-__device__ __forceinline__ void store(const scalar_t (&sums)[rows][cols], scalar_t* c, int first_row, int first_col, int m, int k)
+__device__ __forceinline__ void store(
+    const scalar_t (&sums)[rows][cols], scalar_t* c, int first_row, int first_col, int m, int k)
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int row = warp / warps_across * WARP_Y + lane / 8 * each, col = warp % warps_across * WARP_X + lane % 8 * each;
+    const int row = warp / warps_across * WARP_Y + lane / 8 * each;
+    const int col = warp % warps_across * WARP_X + lane % 8 * each;
     const bool wide = k % each == 0 && size_t(c) % 16 == 0;
 #pragma unroll
     for (int i = 0; i < rows; ++i) {

@@ -355,7 +355,6 @@ def test_tables_answer_the_course_reports_questions(tmp_path: Path) -> None:
 
 # What is younger than a baseline, and what was there then: no such GPU could be had since.
 YOUNGER = {
-    "nvidia-h200": ("matmul_3xtf32",),
     "nvidia-h100-80gb-hbm3": (
         "attention",
         "matmul_3xtf32",
