@@ -84,7 +84,7 @@ MATMUL = ww.Family(
     exact=True,
     work=lambda m, n, k, itemsize: ww.Work(2 * m * n * k, (m * n + n * k + m * k) * itemsize),
     serial_seconds=lambda m, n, k: m * n * k / 3.0e9,
-    # n is summed over: 96 and 97 take the deepest pipeline, of four stages of 16, through all its states.
+    # n is summed over: 96 and 97 take pipelines of four stages of 8 and three of 16 through all their states.
     tests=((17, 33, 65), (128, 96, 128), (129, 97, 63), (2, 1009, 3)),
     benchmarks=STUDY,
     reference_case=lambda m, n, k, dtype: "" if dtype == "int32" else f"matmul-cublas-vendor-{m}x{n}x{k}-{dtype}",

@@ -3,8 +3,8 @@
 // the way; 16 bytes at a time for B, or one by one where its rows do not start at multiples of that. Zeros are written
 // beyond the matrices, so any shape and any alignment takes the same path.
 // Costs: as vectorised.cu, with STAGES times its shared memory, which is dynamic; needs compute capability 8.0.
-// Share on an H200, predicted: 0.82 to 0.85; reached: 0.85 of cuBLAS at 4096^3 (float32). In float64 0.38, predicted
-// 0.50 to 0.58; the vector units end at 0.63 (by the data sheet).
+// Share on an H200, predicted: 0.82 to 0.85; reached: 0.85 of cuBLAS at 4096^3 (float32). In float64 0.37, predicted
+// 0.50 to 0.58; the vector units end at 0.55 (by the data sheet).
 
 #include "copies.h"
 #include "microtile.h"

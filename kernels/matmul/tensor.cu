@@ -2,15 +2,15 @@
 // Needs compute capability 9.0, whose instructions take 16 x 8 x 4 and more; the older one (8 x 8 x 4) reaches half of
 // that. A warp reads the next 8 columns of A and rows of B from shared memory while the tensor cores work on these,
 // across stages too, so that two warps of a scheduler keep them busy. A warp's tile of 64 x 32 needs a quarter fewer
-// reads than two of 32 x 32; blocks of 64 x 64 have 32 x 32, so that three of them fit a multiprocessor. Tiles have
-// rows 4 elements longer than they are, so that the 16 elements that a half warp reads lie in different banks. Elements
-// go 16 bytes at a time, or 8 where not all rows of A and B start at multiples of that, with zeros beyond the matrices;
+// reads than two of 32 x 32; blocks of 64 x 64 have 32 x 32, so that three of them fit a multiprocessor. Rows of tiles
+// are 4 elements longer than what they hold, so that the 16 that a half warp reads lie in different banks. Elements go
+// 16 bytes at a time, or 8 where not all rows of A and B start at multiples of that, with zeros beyond the matrices;
 // zeros also come after the last stage, because a branch that leaves them out costs more than they do. Arithmetic is
 // IEEE float64 throughout.
 // Costs: WARP_X WARP_Y / 32 sums a thread; STAGES * 8 (BLOCK_Y (16 + 4) + 16 (BLOCK_X + 4)) bytes of dynamic shared
-// memory.
-// Share on an H200, predicted: 0.97 to 1.02; reached: 0.97 of cuBLAS at 4096^3 (0.96 to 1.01 from run to run: the power
-// cap is on the clock), 1.02 at 2048^3 and 1.06 at 2049x2047x2051.
+// memory; 8 or 16 bytes of local memory, outside the loop.
+// Share on an H200, predicted: 0.97 to 1.02; reached: 0.97 of cuBLAS at 4096^3 (0.96 to 1.01 from run to run, and 1.09
+// where launch follows launch: the power cap is on the clock), 1.02 at 2048^3 and 1.06 at 2049x2047x2051.
 
 #include "copies.h"
 

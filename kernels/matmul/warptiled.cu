@@ -5,14 +5,14 @@
 // after those of A. Elements go one at a time (A is transposed on the way; 16 bytes for B where its rows allow), with
 // zeros beyond the matrices and after the last stage, so any shape and any alignment is right. Blocks run in groups of
 // 8 rows, whose tiles of B stay in L2.
-// A multiplication reads three registers. Even ones lie in one bank, odd ones in another, a bank gives one in a cycle,
-// and one can be kept from the multiplication before. So the products of a row go forth and those of the next row
-// back, which keeps one at the turn too. Sums are copied before they are stored, because a store of 16 bytes needs four
-// neighbours, which would lie in the banks of what they are multiplied from.
+// A multiplication of float32 reads three registers. Even ones lie in one bank, odd ones in another, a bank gives one
+// in a cycle, and one can be kept from the multiplication before. So the products of a row go forth and those of the
+// next row back, so that one is kept at the turn, too. Sums are copied before they are stored, because a store of 16
+// bytes needs four neighbours, which would lie in the banks of what they are multiplied from.
 // Costs: BLOCK_X BLOCK_Y / threads sums a thread; STAGES * 8 (BLOCK_X + BLOCK_Y + 8) elements of dynamic shared memory.
 // Share on an H200, predicted: 1.00 to 1.04; reached: 1.03 of cuBLAS at 4096^3 (float32) and 2048^3, 1.01 at
 // 4095x4097x4093, 1.12 at 1024^3. In float64 0.41 at 4096^3, where asynchronous.cu has 0.37; the vector units end at
-// 0.63 (by the data sheet).
+// 0.55 (by the data sheet).
 
 #include "copies.h"
 
@@ -164,7 +164,7 @@ __device__ __forceinline__ void store(
             Pack pack;
 #pragma unroll
             for (int l = 0; l < each; ++l)
-                pack.values[l] = sums[i][j + l] + scalar_t(0); // a copy, which has registers of its own
+                pack.values[l] = sums[i][j + l] + scalar_t(0); // a copy (of -0 it is 0), which has registers of its own
             if (r < m && wide && q < k)
                 *reinterpret_cast<Pack*>(c + size_t(r) * k + q) = pack;
             else if (r < m)
