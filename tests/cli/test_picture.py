@@ -80,8 +80,12 @@ def test_every_family_of_the_readme_is_drawn(tmp_path: Path) -> None:
     kept = {path.name for path in (PROJECT.baselines / "nvidia-h200").glob("*.svg")}
     assert {path.name for path in made} == kept
     for path in made:
-        drawn, text = shares_of(committed(), *path.stem.split("-")), path.read_text()
-        assert len(drawn.lines) > 1
+        family, dtype = path.stem.split("-")
+        drawn, text = shares_of(committed(), family, dtype), path.read_text()
+        timed = [CASES[name] for name in committed()[-1].cases if name[: name.index("-")] == family]
+        own = [case for case in timed if case.dtype == dtype and case.id != case.reference_case]
+        assert {*drawn.lines} == {case.variant.name for case in own if not case.variant.on_host}
+        assert drawn.lines
         assert all(f">{words}</text>" in text for words in (*drawn.lines, *drawn.above, drawn.x, drawn.y))
 
 
