@@ -40,7 +40,7 @@ class Pip:
             shutil.copy(self.archive, words[-1])
         elif verb == "wheel":
             self.settings = Path(words[-1], "siteconf.py").read_text()
-            Path(words[2], "pycuda-2026.1-cp311.whl").write_text("")
+            Path(words[words.index("--wheel-dir") + 1], "pycuda-2026.1-cp311.whl").write_text("")
         missing = "--find-links" in words and not list(Path(words[words.index("--find-links") + 1]).glob("*.whl"))
         return subprocess.CompletedProcess(command, int(missing))
 
@@ -57,7 +57,7 @@ def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pip:
 
 def test_pycuda_is_built_once_against_the_headers_of_nvcc_and_its_wheel_is_kept(pip: Pip, tmp_path: Path) -> None:
     assert setup.run(wheels=tmp_path / "wheels") == 0
-    assert [call[0] for call in pip.calls] == ["install", "download", "wheel", "install"]
+    assert [call[0] for call in pip.calls] == ["install", "install", "download", "wheel", "install"]
     assert "CUDA_INC_DIR = ['/cuda/include']" in pip.settings
     pip.calls.clear()
     assert setup.run(wheels=tmp_path / "wheels") == 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -24,6 +25,9 @@ from warpwatch.devices.compile.toolchain import PIP as PIP_PROGRAM
 from warpwatch.devices.compile.toolchain import requirements_of
 
 PIP = [*PIP_PROGRAM, "--quiet"]
+# What PyCUDA's build wants, and pybind11, which lets setuptools compile as many files at once as there are cores.
+TOOLS = ("setuptools", "wheel", "numpy>=2", "pybind11")
+IN_PARALLEL = "from pybind11.setup_helpers import ParallelCompile; ParallelCompile(max=8).install()"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,8 +75,13 @@ def build_wheel(requirement: str, folder: Path, wheels: Path) -> None:
 
     ``folder``: for what the build needs. ``wheels``: where the wheel is put.
     """
-    download = [*PIP, "download", "--no-deps", "--no-binary", "pycuda", requirement, "--dest", str(folder)]
-    subprocess.run(download, check=True)
+    tools = folder / "tools"
+    # pip would make an environment with NumPy for each of its two calls.
+    subprocess.run([*PIP, "install", "--target", str(tools), *TOOLS], check=True)
+    found = os.pathsep.join(filter(None, [str(tools), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"PYTHONPATH": found}
+    from_source = ["--no-build-isolation", "--no-deps", "--no-binary", "pycuda"]
+    subprocess.run([*PIP, "download", *from_source, requirement, "--dest", str(folder)], env=environment, check=True)
     (archive,) = folder.glob("pycuda-*.tar.gz")
     shutil.unpack_archive(archive, folder)
     (source,) = (path for path in folder.glob("pycuda-*") if path.is_dir())
@@ -80,8 +89,9 @@ def build_wheel(requirement: str, folder: Path, wheels: Path) -> None:
     make_stub(include, folder)
     settings = {"CUDA_INC_DIR": [str(include)], "CUDADRV_LIB_DIR": [str(folder)], "CUDA_ENABLE_CURAND": False}
     settings["CXXFLAGS"] = ["-O1", "-g0"]  # it hands calls on, and Python's own flags take half as long again
-    (source / "siteconf.py").write_text("".join(f"{key} = {value!r}\n" for key, value in settings.items()))
-    subprocess.run([*PIP, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(source)], check=True)
+    lines = [*(f"{key} = {value!r}" for key, value in settings.items()), f"exec({IN_PARALLEL!r}, {{}})"]
+    (source / "siteconf.py").write_text("\n".join(lines))
+    subprocess.run([*PIP, "wheel", *from_source, "--wheel-dir", str(wheels), str(source)], env=environment, check=True)
 
 
 def find_nvcc() -> str:
