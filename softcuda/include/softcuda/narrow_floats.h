@@ -17,18 +17,16 @@ template <int fraction, int width = 16, bool finite = false> struct Narrow {
         infinity = finite ? unsigned(nan) : ((1u << exponent_bits) - 1) << fraction,
     };
 
-    static double widen(uint16_t bits)
+    // Its fields as those of a double, whose exponent counts from another number: a product by a power of two is exact.
+    __attribute__((always_inline)) static double widen_here(uint16_t bits)
     {
-        const unsigned exponent = (bits & nan) >> fraction;
-        const uint64_t sign = uint64_t(bits >> (width - 1)) << 63, rest = bits & ((1u << fraction) - 1);
-        if (exponent == 0) {
-            const double value = double(rest) * from_bits<double>(uint64_t(1023 + smallest - fraction) << 52);
-            return bits & sign_bit ? -value : value;
-        }
-        const bool is_number = finite ? (bits & nan) != nan : exponent != unsigned(infinity) >> fraction;
-        const uint64_t wide = is_number ? uint64_t(int(exponent) - 1 + smallest + 1023) : 2047;
-        return from_bits<double>(sign | wide << 52 | rest << (52 - fraction));
+        const unsigned size = bits & nan;
+        const uint64_t sign = uint64_t(bits >> (width - 1)) << 63, wide = uint64_t(size) << (52 - fraction);
+        if (finite ? size == unsigned(nan) : size >= unsigned(infinity))
+            return from_bits<double>(sign | uint64_t(2047) << 52 | wide);
+        return from_bits<double>(sign | wide) * from_bits<double>(uint64_t(2045 + smallest) << 52);
     }
+    static double widen(uint16_t bits) { return widen_here(bits); }
 
     static uint16_t narrow(double value, Rounding mode = Rounding::nearest)
     {

@@ -16,15 +16,15 @@ namespace softcuda_matrix {
     struct name { \
         enum { bits = width, number = __LINE__ % 64 }; \
         using Number = computed; \
-        static Number widen(uint64_t word) { return value; } \
+        static __forceinline__ Number widen(uint64_t word) { return value; } \
     };
 SOFTCUDA_ELEMENT(f64, 64, double, softcuda::from_bits<double>(word))
 SOFTCUDA_ELEMENT(f32, 32, double, softcuda::from_bits<float>(word))
 SOFTCUDA_ELEMENT(tf32, 32, double, softcuda::from_bits<float>(word & 0xffffe000u))
-SOFTCUDA_ELEMENT(f16, 16, double, softcuda::Narrow<10>::widen(uint16_t(word)))
-SOFTCUDA_ELEMENT(bf16, 16, double, softcuda::Narrow<7>::widen(uint16_t(word)))
-SOFTCUDA_ELEMENT(e4m3, 8, double, (softcuda::Narrow<3, 8, true>::widen(uint16_t(word))))
-SOFTCUDA_ELEMENT(e5m2, 8, double, (softcuda::Narrow<2, 8>::widen(uint16_t(word))))
+SOFTCUDA_ELEMENT(f16, 16, double, softcuda::Narrow<10>::widen_here(uint16_t(word)))
+SOFTCUDA_ELEMENT(bf16, 16, double, softcuda::Narrow<7>::widen_here(uint16_t(word)))
+SOFTCUDA_ELEMENT(e4m3, 8, double, (softcuda::Narrow<3, 8, true>::widen_here(uint16_t(word))))
+SOFTCUDA_ELEMENT(e5m2, 8, double, (softcuda::Narrow<2, 8>::widen_here(uint16_t(word))))
 SOFTCUDA_ELEMENT(s32, 32, int64_t, int32_t(word))
 SOFTCUDA_ELEMENT(s8, 8, int64_t, int8_t(word))
 SOFTCUDA_ELEMENT(u8, 8, int64_t, uint8_t(word))
@@ -58,9 +58,9 @@ template <class D> uint64_t rounded(int64_t sum, How how)
 {
     return uint32_t(how == satfinite ? sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum : sum);
 }
-static inline double sum_of(f64, double a, double b, double c) { return fma(a, b, c); }
-template <class A> double sum_of(A, double a, double b, double c) { return c + a * b; }
-template <class A> int64_t sum_of(A, int64_t a, int64_t b, int64_t c) { return c + a * b; }
+static __forceinline__ double sum_of(f64, double a, double b, double c) { return fma(a, b, c); }
+template <class A> __forceinline__ double sum_of(A, double a, double b, double c) { return c + a * b; }
+template <class A> __forceinline__ int64_t sum_of(A, int64_t a, int64_t b, int64_t c) { return c + a * b; }
 
 // Which elements a lane has: lane 4 g + t has, in each 8 rows of A and as many columns as four lanes' registers hold, row g
 // and its own columns; of B column g and its rows; of 8 x 8 elements of C row g, columns 2 t and 2 t + 1. Such blocks follow
@@ -114,7 +114,7 @@ template <int m, int n, int k, class A, class B, class C, class D> struct Lane<S
 };
 
 template <int m, int n, int k, class A, class B, class C, class D>
-SOFTCUDA_RAW __attribute__((noinline)) void multiply(Lane<Shape<m, n, k, A, B, C, D>>* const* lanes, How how)
+SOFTCUDA_RAW SOFTCUDA_QUICK __attribute__((noinline)) void multiply(Lane<Shape<m, n, k, A, B, C, D>>* const* lanes, How how)
 {
     using S = Shape<m, n, k, A, B, C, D>;
     using Number = typename A::Number;
