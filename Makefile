@@ -1,6 +1,7 @@
-# make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; four minutes on two
-# cores, seven the first time.
-# make test-all: everything, also what is marked slow or once and each kernel on each shape; what CI runs.
+# make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; a quarter of an hour on
+# two cores.
+# make test-all: everything, also what is marked slow or once and each kernel on each shape. PART=1/3 leaves two thirds of
+# what `make test` leaves out: CI runs the three parts.
 # make bench: times every kernel and compares with this GPU's baseline; two minutes on an H200.
 # make bench COMPARE="--against main": times every kernel in turns with that of another revision.
 # make check: checks style, types and workflows.
@@ -31,11 +32,11 @@ bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
-	@echo "make test: about four minutes on two cores, seven the first time; ARGS=\"-k matmul\" tests a part"
+	@echo "make test: a quarter of an hour on two cores; ARGS=\"-k matmul\" tests a part"
 	$(TESTS) -m "not slow" --launches=3 $(ARGS)
 
 test-all: $(READY)
-	$(TESTS) $(ARGS)
+	$(TESTS) $(if $(PART),--part=$(PART)) $(ARGS)
 
 wheel: $(READY)
 	$(BIN)/python -m pytest tests/test_wheel.py $(ARGS)

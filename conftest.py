@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import random
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,23 @@ pytest_plugins = ("pytester",)
 
 Kind = tuple[str, ...]
 REPEATED: Kind = ("repeated",)  # of a test that others of `make test` repeat
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part",
+        type=_part,
+        metavar="K/N",
+        help="of slow tests, those of each N-th file alone, from the K-th one on: all N parts together are everything",
+    )
+
+
+def _part(text: str) -> tuple[int, int]:
+    """Return K and N of ``K/N``."""
+    k, slash, n = text.partition("/")
+    if not (slash and k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n)):
+        raise argparse.ArgumentTypeError(f"{text} is not K/N, such as 1/3: the first of three parts")
+    return int(k), int(n)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -32,13 +50,25 @@ def _only_times(config: pytest.Config) -> bool:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Name the seed of the random tests."""
-    seed = config.getoption("hypothesis_seed", None)
-    return [] if seed is None else [f"hypothesis seed: {seed} (repeat with --hypothesis-seed)"]
+    """Name the seed of the random tests, and which slow tests are left out."""
+    seed, part = config.getoption("hypothesis_seed", None), config.getoption("part")
+    lines = [] if seed is None else [f"hypothesis seed: {seed} (repeat with --hypothesis-seed)"]
+    return lines if part is None else [*lines, f"slow tests: part {part[0]} of {part[1]} (others with --part=K/N)"]
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _mark_slow(items)
+    if part := config.getoption("part"):
+        k, n = part
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        files = sorted({item.path for item in slow})[k - 1 :: n]
+        left_out = {item for item in slow if item.path not in files}
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=[*left_out])
+
+
+def _mark_slow(items: list[pytest.Item]) -> None:
     """Mark as slow what repeats another test: `make test` runs each kind once, and `make test-all` everything."""
     from warpwatch.testing import Case, least_builds, parameter_of  # noqa: PLC0415  # the device's process has started
 

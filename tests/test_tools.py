@@ -215,8 +215,43 @@ def test_continuous_integration_runs_everything_and_a_developer_each_kind_once()
     fast, everything = made("test", "ARGS=-k copy"), made("test-all", "ARGS=-k copy")
     assert fast == [*everything[:-2], "-m", "not slow", "--launches=3", "-k", "copy"]
     assert {"tests", "correctness"} <= {*everything}
-    assert "make test-all\n" in (ROOT / ".ci" / "run").read_text()
-    assert {"make check", "make test-all"} <= {*scripts_of("ci.yml")}
+    assert made("test-all", "PART=2/3", "ARGS=-k copy") == [*everything[:-2], "--part=2/3", "-k", "copy"]
+    assert {"make check", 'make test-all PART="$PART"'} <= {*scripts_of("ci.yml")}
+    assert load(FOLDER / "ci.yml")["jobs"]["test"]["strategy"]["matrix"]["part"] == ["1/3", "2/3", "3/3"]
+
+
+@pytest.mark.parametrize("digit", "0123456789abcdef")
+def test_a_commit_runs_one_third_of_the_slow_tests(tmp_path: Path, digit: str) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
+    for name, prints in (("git", f"{'c' * 39}{digit}"), ("make", '"$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {prints}\n")
+        (tmp_path / name).chmod(0o700)
+    path = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    command = [tmp_path / ".ci" / "run"]
+    said = subprocess.run(command, cwd="/", capture_output=True, text=True, check=True, env=path).stdout
+    part = f"{int(digit, 16) % 3 + 1}/3"
+    assert said.splitlines()[:2] == ["check", f"test-all PART={part}"]
+    assert f"part {part}" in said.splitlines()[-1]
+
+
+def test_parts_of_slow_tests_are_all_of_them(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest((ROOT / "conftest.py").read_text().replace('pytest_plugins = ("pytester",)', ""))
+    slow = "import pytest\n@pytest.mark.slow\ndef test_slow(): pass\ndef test_quick(): pass\n"
+    pytester.makepyfile(**{f"test_{name}": slow for name in "abcde"})
+    chosen = ("-q", "-p", "warpwatch.plugin", "-o", "markers=slow", "--collect-only")
+
+    def collected(*options: str) -> Counter[str]:
+        lines = pytester.runpytest_subprocess(*chosen, *options).outlines
+        return Counter(line for line in lines if "::" in line)
+
+    everything, parts = collected(), [collected(f"--part={k}/2") for k in (1, 2)]
+    assert [sum("slow" in name for name in part) for part in parts] == [3, 2]
+    quick = {name for name in everything if "quick" in name}
+    assert parts[0] + parts[1] == everything + Counter(quick)
+    refused = pytester.runpytest_subprocess("--part=3/2")
+    refused.stderr.fnmatch_lines(["*--part: 3/2 is not K/N, such as 1/3: the first of three parts"])
 
 
 def scripts_of(name: str) -> list[str]:
