@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -53,8 +54,9 @@ def rounded(values: Values, kind: str, saturate: bool = False) -> Values:
 
 
 @pytest.mark.once
-def test_every_value_is_widened_exactly(checked: Device, kind: str) -> None:
-    values = all_values(kind)
+@pytest.mark.parametrize("flags", [(), ("-ftz=true",)], ids=["", "denormals-flushed"])
+def test_every_value_is_widened_exactly(checked: Device, kind: str, flags: tuple[str, ...]) -> None:
+    checked, values = replace(checked, flags=flags), all_values(kind)
     wide = values.astype(np.float32)
     for name, together in (("widen", 1), ("widen_pair", 2), ("widen_four", 4)):
         assert_same(run(checked, kind, name, values, np.float32, together), wide)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -71,6 +72,12 @@ def run(device: Device, kind: str, name: str, out: Any, **inputs: Values) -> Val
 def test_every_value_is_widened_exactly(checked: Device, kind: str) -> None:
     values = all_values(kind)
     assert_same(run(checked, kind, "widen", np.float32, a=values), values.astype(np.float32))
+
+
+def test_a_subnormal_half_is_widened_where_denormals_are_flushed(checked: Device) -> None:
+    """It is a normal float32."""
+    flushing, values = replace(checked, flags=("-ftz=true",)), all_values("half")
+    assert_same(run(flushing, "half", "widen", np.float32, a=values), values.astype(np.float32))
 
 
 def rounded(values: Values, kind: str, mode: str) -> Values:

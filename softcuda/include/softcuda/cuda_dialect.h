@@ -97,7 +97,7 @@ void softcuda_returns(int number); // a kernel's thread, from where it is called
 // Long work of softcuda's own: with the passes that kernels go without, for what they leave unset to be seen, and without a
 // report of each comparison.
 #define SOFTCUDA_QUICK \
-    __attribute__((optimize("O3", "tree-ccp", "tree-fre", "tree-pre", "tree-loop-im", "code-hoisting", "tree-slp-vectorize"), \
+    __attribute__((optimize("O2", "tree-ccp", "tree-fre", "tree-pre", "tree-loop-im", "code-hoisting", "tree-loop-vectorize"), \
                    no_sanitize_coverage))
 // Functions that must not be seen by the checker as the kernel's own accesses.
 #define SOFTCUDA_RAW static inline __attribute__((no_sanitize("thread"), no_sanitize("alignment")))

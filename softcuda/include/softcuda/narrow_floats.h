@@ -17,14 +17,16 @@ template <int fraction, int width = 16, bool finite = false> struct Narrow {
         infinity = finite ? unsigned(nan) : ((1u << exponent_bits) - 1) << fraction,
     };
 
-    // Its fields as those of a double, whose exponent counts from another number: a product by a power of two is exact.
+    // Without a subnormal double, which is 0 where denormals are flushed.
     __attribute__((always_inline)) static double widen_here(uint16_t bits)
     {
         const unsigned size = bits & nan;
-        const uint64_t sign = uint64_t(bits >> (width - 1)) << 63, wide = uint64_t(size) << (52 - fraction);
+        const uint64_t sign = uint64_t(bits >> (width - 1)) << 63, fields = uint64_t(size) << (52 - fraction);
         if (finite ? size == unsigned(nan) : size >= unsigned(infinity))
-            return from_bits<double>(sign | uint64_t(2047) << 52 | wide);
-        return from_bits<double>(sign | wide) * from_bits<double>(uint64_t(2045 + smallest) << 52);
+            return from_bits<double>(sign | uint64_t(2047) << 52 | fields);
+        if (size >> fraction)
+            return from_bits<double>(sign | (fields + (uint64_t(1022 + smallest) << 52)));
+        return from_bits<double>(sign | to_bits(size * from_bits<double>(uint64_t(1023 + smallest - fraction) << 52)));
     }
     static double widen(uint16_t bits) { return widen_here(bits); }
 
