@@ -206,7 +206,8 @@ def test_only_what_runs_no_code_of_a_pull_request_may_write() -> None:
 def made(target: str, *variables: str) -> list[str]:
     """Return the words of the command that make would run for a target, in an environment that is ready."""
     command = ["make", "-n", "-o", "pyproject.toml", "-o", "tools/install.py", target, *variables]
-    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
+    set_by_make = ("MAKE", "MFLAGS", "PART")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(set_by_make)}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=own)
     return shlex.split(done.stdout.splitlines()[-1])
 

@@ -37,7 +37,7 @@ def main() -> None:
         run([*PIP, "install", *document["project"]["dependencies"], *groups["dev"]])
         # Not in the environment, where pytest would load them; and so without what they depend on.
         install_beside("plugins", ["--no-deps", *groups["plugins"]])
-        # PyCUDA's build takes one core. What is wrong with that of the software device, its first user is told.
+        # Part of PyCUDA's build takes one core. What is wrong with that of the software device, its first user is told.
         softcuda = subprocess.Popen([sys.executable, "-c", BUILD], cwd=ROOT, stderr=subprocess.DEVNULL)
         run(SETUP, ROOT)
         softcuda.wait()

@@ -25,9 +25,10 @@ from warpwatch.devices.compile.toolchain import PIP as PIP_PROGRAM
 from warpwatch.devices.compile.toolchain import requirements_of
 
 PIP = [*PIP_PROGRAM, "--quiet"]
-# What PyCUDA's build wants, and pybind11, which lets setuptools compile as many files at once as there are cores.
-TOOLS = ("setuptools", "wheel", "numpy>=2", "pybind11")
-IN_PARALLEL = "from pybind11.setup_helpers import ParallelCompile; ParallelCompile(max=8).install()"
+# What PyCUDA's build wants, and pybind11, which lets setuptools compile four files at once; each takes up to half a
+# gigabyte.
+TOOLS = ("setuptools", "wheel", "numpy", "pybind11")
+IN_PARALLEL = "from pybind11.setup_helpers import ParallelCompile; ParallelCompile(max=4).install()"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +78,7 @@ def build_wheel(requirement: str, folder: Path, wheels: Path) -> None:
     """
     tools = folder / "tools"
     # pip would make an environment with NumPy for each of its two calls.
-    subprocess.run([*PIP, "install", "--target", str(tools), *TOOLS], check=True)
+    subprocess.run([*PIP, "install", "--no-user", "--target", str(tools), *TOOLS], check=True)
     found = os.pathsep.join(filter(None, [str(tools), os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"PYTHONPATH": found}
     from_source = ["--no-build-isolation", "--no-deps", "--no-binary", "pycuda"]
