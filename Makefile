@@ -1,7 +1,7 @@
 # make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; a quarter of an hour on
 # two cores.
-# make test-all: everything, also what is marked slow or once and each kernel on each shape. PART=1/3 leaves two thirds of
-# what `make test` leaves out: CI runs the three parts.
+# make test-all: everything, also what is marked slow or once and each kernel on each shape. With PART=1/3 it is what
+# `make test` runs and a third of what that leaves out; CI runs the three parts.
 # make bench: times every kernel and compares with this GPU's baseline; two minutes on an H200.
 # make bench COMPARE="--against main": times every kernel in turns with that of another revision.
 # make check: checks style, types and workflows.
