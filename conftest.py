@@ -58,11 +58,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark slow tests, and leave out those that belong to other parts."""
     _mark_slow(items)
     if part := config.getoption("part"):
         k, n = part
         slow = [item for item in items if item.get_closest_marker("slow")]
-        files = sorted({item.path for item in slow})[k - 1 :: n]
+        files = {*sorted({item.path for item in slow})[k - 1 :: n]}
         left_out = {item for item in slow if item.path not in files}
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=[*left_out])
