@@ -171,8 +171,8 @@ def compared_rows(case: Case, most_bytes: int | None = None) -> Array | None:
     (height,) = heights
     if height <= SAMPLED_ROWS:
         return None
-    inside = np.random.default_rng(_rows_seed()).choice(height, SAMPLED_ROWS - 4, replace=False)
-    return np.unique(np.concatenate([[0, 1, height - 2, height - 1], inside]))
+    inside = 2 + np.random.default_rng(_rows_seed()).choice(height - 4, SAMPLED_ROWS - 4, replace=False)
+    return np.sort(np.concatenate([[0, 1, height - 2, height - 1], inside]))
 
 
 def digests_of(arrays: Sequence[GuardedArray]) -> list[int]:
