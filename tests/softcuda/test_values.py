@@ -78,30 +78,37 @@ def left_by(checked: Device, body: str, kind: str) -> np.ndarray:
     return np.frombuffer(left, "f4" if kind == "float" else "u4")
 
 
-def said_of(checked: Device, body: str, kind: str) -> str:
-    """What is found where out is ones."""
-    head = "#include <cuda_fp16.h>\n" if "half" in body else ""
+def kernel_of(entry: str, kind: str, body: str) -> str:
+    """Return a kernel that does this where out is ones."""
     ones = "for (int i = 0; i < 32; ++i) out[i] = 1;"
-    image = checked.image(f"{head}{ENTRY} sample({kind}* out)\n{{\n    {ones}\n    {body}\n}}\n")
-    return checked.said(image, "sample", 4 * 32, 1)
+    return f"{ENTRY} {entry}({kind}* out)\n{{\n    {ones}\n    {body}\n}}\n"
 
 
-@pytest.mark.parametrize(("kind", "body"), UNSET.values(), ids=UNSET)
-def test_what_depends_on_an_unset_variable_is_found(checked: Device, kind: str, body: str) -> None:
-    name = re.search(r"(\w+)(?:\[\d+\])?@", body)
-    assert name
-    said = said_of(checked, body.replace("@", ""), kind)
+# All of them in one text, which is compiled once: each as it is, and with an initialiser.
+TEXT = "#include <cuda_fp16.h>\n" + "".join(
+    kernel_of(f"unset_{number}", kind, body.replace("@", ""))
+    + kernel_of(f"set_{number}", kind, body.replace("@", " = {}"))
+    for number, (kind, body) in enumerate(UNSET.values())
+)
+
+
+@pytest.mark.parametrize("name", UNSET)
+def test_what_depends_on_an_unset_variable_is_found(checked: Device, name: str) -> None:
+    variable, number = re.search(r"(\w+)(?:\[\d+\])?@", UNSET[name][1]), [*UNSET].index(name)
+    assert variable
+    image = checked.image(TEXT)
+    said = checked.said(image, f"unset_{number}", 4 * 32, 1)
     assert re.search(
-        r"unset variable in sample\n  .*out \(argument 1\), 128 bytes at byte 36 depends on a value that nothing has "
-        rf"set, of {name[1]} \(.*kernel\.cu:\d+\): give it one where it is declared",
+        rf"unset variable in unset_{number}\n  .*out \(argument 1\), 128 bytes at byte 36 depends on a value that "
+        rf"nothing has set, of {variable[1]} \(.*kernel\.cu:\d+\): give it one where it is declared",
         said,
     ), said
-    assert said_of(checked, body.replace("@", " = {}"), kind) == ""
+    assert checked.said(image, f"set_{number}", 4 * 32, 1) == ""
 
 
 @pytest.mark.parametrize("body", HARMLESS.values(), ids=HARMLESS)
 def test_what_depends_on_no_unset_variable_is_not_accused(checked: Device, body: str) -> None:
-    assert said_of(checked, body, "int") == ""
+    assert checked.said(checked.image(kernel_of("sample", "int", body)), "sample", 4 * 32, 1) == ""
 
 
 def test_of_kernels_with_the_same_variables_six_launches_are_tried_and_the_first_of_each(checked: Device) -> None:
