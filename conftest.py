@@ -15,6 +15,7 @@ pytest_plugins = ("pytester",)
 
 Kind = tuple[str, ...]
 REPEATED: Kind = ("repeated",)  # of a test that others of `make test` repeat
+HALVES = ("float16", "bfloat16")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -109,7 +110,8 @@ def _kinds_of(item: pytest.Item, least: set[Build | None]) -> set[Kind]:
     """Return what a test is the first to show, or nothing if it is never left out.
 
     Each kernel is tested once with each block size, each element type and its longest axis, and compiled once for a
-    GPU. On edges and corners it is tested in its least build alone.
+    GPU; of the types of 16 bits, which take the same way, with one. On edges and corners it is tested in its least
+    build alone.
     """
     test, file = item.nodeid.partition("[")[0], item.path.stem
     if not item.path.is_relative_to(item.config.rootpath / "correctness"):
@@ -120,7 +122,7 @@ def _kinds_of(item: pytest.Item, least: set[Build | None]) -> set[Kind]:
     kernel = (file if file == "test_compile" else test, build.family.name, build.variant.name)
     if file != "test_kernels":
         return {REPEATED} if is_edge else {kernel}
-    types: set[Kind] = {(*kernel, build.dtype)}
+    types: set[Kind] = {(*kernel, "half" if build.dtype in HALVES else build.dtype)}
     return types if test.endswith("::test_random") else {*types, (*kernel, build.block_name), *_longest(item, kernel)}
 
 

@@ -36,13 +36,10 @@ QUICK = frozenset(
         "window-first_launches",
         "window-until_there",
         "window-by_value",
-        "window-by_values",
         "window-until_believed",
-        "dear-until_believed",
         "window-in_shared",
         "window-timed_shape",
         "mean-not_a_number",
-        "turned-by_value",
         "turned-replayed",
     }
 )

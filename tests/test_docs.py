@@ -217,7 +217,7 @@ SECOND_BARRIER = ("    __syncthreads();\n    }\n    if (row < m", "    }\n    if
 LAST_ROW = ("if (row < m && col < k)", "if (row < m - 1 && col < k)")
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "case", "first", "shown_by"),
     [
@@ -245,7 +245,7 @@ EARLY_END = ("        y[row + i] = ", "        if (i < n - 1) y[row + i] = ")
 NO_BARRIER = ("        __syncthreads();  // the values of the step before are there\n", "")
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "first"),
     [(EARLY_END, "softmax-block_per_row"), (NO_BARRIER, "softcuda: uninitialised memory")],

@@ -275,6 +275,7 @@ def test_a_gate_alone_counts_for_itself(repository: Path) -> None:
     assert (nothing.returncode, "error: no build was compared" in nothing.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_without_nvdisasm_the_rest_is_said(repository: Path) -> None:
     missing = str(repository / "none")
     done = diff(repository, "-k", "spills", NVDISASM=missing)

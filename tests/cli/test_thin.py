@@ -77,6 +77,7 @@ def test_verdicts_and_history_are_those_of_the_whole_runs(tmp_path: Path) -> Non
     assert [str(step) for step in find_steps(after)] == [str(step) for step in steps]
 
 
+@pytest.mark.slow
 def test_thinning_again_changes_nothing_but_finishes_what_was_interrupted(tmp_path: Path) -> None:
     folder = copies(tmp_path / "gpu", 2)
     plain, packed = folder / "0001_night.json", folder / f"0001_night{PACKED}"

@@ -143,6 +143,7 @@ def timed_run(folder: Path, toolchain: str, ratio: float, slug: str = "a-gpu") -
     return path
 
 
+@pytest.mark.slow
 def test_times_of_saved_runs_stand_beside_the_code_that_they_measured(repository: Path) -> None:
     few = "nvcc -prec-div=false -maxrregcount=64"
     runs = [str(timed_run(repository, *each)) for each in ((FAST, 0.75), (few, 1.25))]

@@ -183,6 +183,7 @@ def test_clang_reads_the_headers_of_a_file_once_and_keeps_few(
 
 
 # From an empty cache these and the examples take 40 s of processor time, and 3 s from a full one.
+@pytest.mark.once
 @pytest.mark.parametrize("case", STRANGERS, ids=lambda case: case.id)
 def test_nvcc_compiles_what_others_have(case: Case) -> None:
     assert compile_build(case.build, GPU).path.stat().st_size > 0
@@ -196,6 +197,7 @@ def _apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_apart")
 def test_nvcc_compiles_every_kernel_of_the_examples() -> None:
     project = load_project(ROOT / "examples" / "cuda", "perf")

@@ -70,6 +70,7 @@ def test_macros_may_have_the_names_of_a_templates_parameters(tmp_path: Path, sou
 GLOBAL = ("#define scalar_t double", "typedef double scalar_t;", "using scalar_t = double;")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("before", "instance"),
     [

@@ -103,6 +103,7 @@ def test_nvcc_compiles_them_too(case: Case) -> None:
     assert compile_build(case.build, Target("sm_90")).path.stat().st_size > 0
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("case", "old", "new"),
     [
@@ -133,6 +134,7 @@ def test_a_texture_is_an_argument_of_eight_bytes(
         wrong(case, Kernel(software, case.build, image))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("is_late", [False, True], ids=["", "late"])
 def test_an_access_outside_a_surface_is_a_finding(software: Worker, tmp_path: Path, is_late: bool) -> None:
     """Also where the kernel has ended before the copy back is queued, as on a busy host."""

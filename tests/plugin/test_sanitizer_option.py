@@ -272,6 +272,7 @@ def test_a_run_in_which_nothing_is_watched_is_not_green(repository: Path) -> Non
     assert "compute-sanitizer (racecheck, initcheck): 0 launches of 0 tests" in said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("options", "why"),
     [

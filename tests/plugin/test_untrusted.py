@@ -114,7 +114,7 @@ def outcomes(folder: Path, *arguments: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["tests", "bench"])
 def test_verdicts_are_the_same(repository: Path, where: str) -> None:
     trusted, untrusted = outcomes(repository, where), outcomes(repository, where, "--untrusted")

@@ -171,6 +171,7 @@ def test_it_imports_its_own_kernels_and_nothing_of_this_checkout(tree: Path, mon
         read_declared(tree)  # its folder `kernels` is there, and empty
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("gpu", sorted(path.name for path in (ROOT / "bench" / "baselines").iterdir() if path.is_dir()))
 def test_the_code_of_a_committed_baseline_can_be_read(gpu: str) -> None:
     """Pairs build it, so an engine of then must be able to list its cases for this one."""

@@ -51,6 +51,7 @@ def in_order(worker: Worker, seed: int | None = None) -> Worker:
     return cast(Worker, RenewedDevice(worker, seed))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("bad", PARAMS)
 def test_a_planted_fault_is_found_and_named(software: Worker, bad: BadKernel) -> None:
     """With its place: file and line, thread and block; for a wrong result, the element and its owner."""

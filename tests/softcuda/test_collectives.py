@@ -114,6 +114,7 @@ def given_to(kernel: str) -> Values:
     return np.arange(KERNELS[kernel][0], dtype=np.int32) * 7 % 173
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_collectives_are_numpys(either: Device, kernel: str) -> None:
     for left in left_by(either, kernel):

@@ -114,6 +114,7 @@ def nearest(value: Fraction, kind: str) -> float:
     return float(np.copysign(float(whole) if whole <= largest else np.inf, float(value > 0) - 0.5))
 
 
+@pytest.mark.once
 def test_doubles_and_integers_are_rounded_once(checked: Device, kind: str) -> None:
     """Also those that float32 or float64 would round to the middle of two neighbours first."""
     rng = np.random.default_rng(9)

@@ -26,7 +26,7 @@ extern "C" __global__ void copy(char* to, const char* from) {
 """
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [2, 3])
 @pytest.mark.parametrize("checks", [(), ("--checks",)], ids=["unchecked", "checked"])
 def test_a_kernel_compiles_where_gxx_fortifies_by_itself(tmp_path: Path, level: int, checks: tuple[str, ...]) -> None:
@@ -64,7 +64,7 @@ DEPENDING = """__global__ void depending(float* p, int n)
 """
 
 
-@pytest.mark.once
+@pytest.mark.slow
 def test_discriminators_in_the_intermediate_form_change_nothing(tmp_path: Path) -> None:
     """g++ 13 and later tell statements of one line apart by a number behind the place."""
     real, wrapper = shutil.which("g++"), tmp_path / "bin" / "g++"
@@ -114,6 +114,7 @@ def test_a_compilation_that_does_not_end_is_stopped_with_a_sentence(tmp_path: Pa
     assert done.stderr.startswith("nvcc (softcuda): error: it takes more than")
 
 
+@pytest.mark.slow
 def test_a_huge_function_has_coarser_checks_and_a_warning(tmp_path: Path, checked: Device) -> None:
     text = "#define TIMES(s) s s p[-1] = a.y;\n" + SUMS
     limits = "compile_kernel.FULL_SECONDS, compile_kernel.FULL_STATEMENT_SECONDS = 1, 0"

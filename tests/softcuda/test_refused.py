@@ -135,7 +135,12 @@ def test_an_error_comes_without_what_is_no_error(either: Device) -> None:
     assert not re.search("instantiation|warning", message), message
 
 
-@pytest.mark.parametrize(("text", "said"), FILES.values(), ids=FILES)
+# `make test` runs these, and of the others none.
+FAST = {"a call of a host function", "a header that may choose device code", "an instance with what softcuda has not"}
+PARAMS = [pytest.param(*each, id=name, marks=[] if name in FAST else pytest.mark.slow) for name, each in FILES.items()]
+
+
+@pytest.mark.parametrize(("text", "said"), PARAMS)
 def test_what_is_refused_is_named_with_its_line(either: Device, text: str, said: str) -> None:
     message = either.refusal(f"{text}\nint main() {{ return 0; }}\n")
     assert re.search(said, message), message

@@ -52,6 +52,7 @@ def run(device: Device, snippets: list[Snippet]) -> list[str]:
 SLOW = [pytest.param(group, marks=pytest.mark.slow) for group in ("half", "libraries")]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("group", [*(group for group in SNIPPETS if group not in ("half", "libraries")), *SLOW])
 def test_snippets_compute_what_they_must(checked: Device, group: str) -> None:
     assert run(checked if group in CHECKED else checked.unchecked, SNIPPETS[group]) == []

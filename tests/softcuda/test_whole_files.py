@@ -138,6 +138,7 @@ TEXTS: dict[str, tuple[str, float, dict[str, str]]] = {
 SLOW = "no macro of softcuda's breaks a standard header"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "name", [*(name for name in TEXTS if name != SLOW), pytest.param(SLOW, marks=pytest.mark.slow)]
 )
