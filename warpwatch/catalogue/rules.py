@@ -53,7 +53,7 @@ FACTOR = 1000  # times the plausible work is a mistake, not a heavier kernel
 CORE = 1e12
 
 
-def _within(words: str, checks: Checks) -> Checks:
+def within(words: str, checks: Checks) -> Checks:
     """Put words before the sentences of checks."""
     return ((holds, f"{words} {sentence}") for holds, sentence in checks)
 
@@ -62,16 +62,16 @@ def at(shape: Shape, dtype: str) -> str:
     return f"at {size_name(shape)}, {dtype},"
 
 
-def _is_count(value: object, least: int = 1) -> bool:
+def is_count(value: object, least: int = 1) -> bool:
     """Tell whether a value is a whole number that is large enough."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
-def _is_name(name: object) -> bool:
+def is_name(name: object) -> bool:
     return isinstance(name, str) and name.isidentifier()
 
 
-def _taken(taken: Iterable[str]) -> str:
+def taken_name(taken: Iterable[str]) -> str:
     return f"which is not a name or stands for something else too: {_another(taken)}"
 
 
@@ -79,7 +79,7 @@ def _another(taken: Iterable[str]) -> str:
     return f"choose a name other than {', '.join(sorted(taken))}"
 
 
-def _name(declared: Family | Variant) -> Checks:
+def name_rule(declared: Family | Variant) -> Checks:
     name = declared.name
     yield (
         isinstance(name, str) and re.fullmatch(NAME, name, re.ASCII),
@@ -112,10 +112,10 @@ def _scalars(family: Family) -> Checks:
             isinstance(scalar, Scalar) and scalar.dtype in ("", *TYPES),
             f"has {name!r} = {scalar!r}: give a Scalar of a value and a type, such as Scalar(1e-5, 'float32')",
         )
-        yield _is_name(name) and name not in taken, f"has {name!r}, {_taken(taken)}"
+        yield is_name(name) and name not in taken, f"has {name!r}, {taken_name(taken)}"
 
 
-def _valid(family: Family, variant: Variant | None = None) -> Checks:
+def valid_rule(family: Family, variant: Variant | None = None) -> Checks:
     """Check what ``valid`` returns and, of a variant's own, that it leaves shapes that are tested and timed."""
     valid = variant.valid if variant else family.valid
     if valid is None:
@@ -148,7 +148,7 @@ def _variants(family: Family) -> Checks:
         )
 
 
-def _dtypes(dtypes: Any) -> Checks:
+def dtypes_rule(dtypes: Any) -> Checks:
     yield isinstance(dtypes, tuple), f"is {dtypes!r}: give a tuple of element types, such as ('float32',)"
     for dtype in dtypes:
         yield dtype in TYPES, f"has {dtype!r}, which is not an element type; there are {', '.join(TYPES)}"
@@ -157,7 +157,7 @@ def _dtypes(dtypes: Any) -> Checks:
 
 def _own_dtypes(family: Family, variant: Variant) -> Checks:
     if variant.dtypes is not None:
-        yield from _dtypes(variant.dtypes)
+        yield from dtypes_rule(variant.dtypes)
         yield variant.dtypes, "is empty: name at least one element type, or leave it out"
 
 
@@ -166,7 +166,7 @@ def _shapes(family: Family, shapes: tuple[Shape, ...], variant: Variant | None =
     cure = f"a tuple of {count} ({', '.join(family.sizes)}) whole numbers from 1 to {LARGEST_SIZE:,}"
     yield isinstance(shapes, tuple), f"has {shapes!r} where a tuple of shapes is due"
     for i, shape in enumerate(shapes):
-        are_sizes = isinstance(shape, tuple) and all(isinstance(n, int) and _is_count(n) for n in shape)
+        are_sizes = isinstance(shape, tuple) and all(isinstance(n, int) and is_count(n) for n in shape)
         yield are_sizes and len(shape) == count and max(shape) <= LARGEST_SIZE, f"has {shape!r}: a shape is {cure}"
         yield not (problem := family.problem_of(shape, variant)), f"has {shape!r}: {problem}"
         yield shape not in shapes[:i], f"has {shape!r} twice"
@@ -177,7 +177,7 @@ def _tests(family: Family) -> Checks:
     yield family.tests, "is empty: nothing is tested"
 
 
-def _benchmarks(family: Family, variant: Variant | None = None) -> Checks:
+def benchmarks_rule(family: Family, variant: Variant | None = None) -> Checks:
     benchmarks = (variant.benchmarks or ()) if variant else family.benchmarks
     for dtype, shapes in benchmarks.items() if isinstance(benchmarks, Mapping) else [("", benchmarks)]:
         if dtype:
@@ -208,7 +208,7 @@ def _arrays(family: Family) -> Checks:
             f"of {words} is {declared!r}: give a name and In, Out, InOut or Scratch for each",
         )
         for name, array in declared.items():
-            yield from _within(f"of {words} has {name!r}", _array(family, name, array))
+            yield from within(f"of {words} has {name!r}", _array(family, name, array))
         yield (
             family.prints or any(array.is_result for array in declared.values()),
             "has no Out or InOut, and prints is None: a kernel writes a result or prints lines",
@@ -217,7 +217,7 @@ def _arrays(family: Family) -> Checks:
 
 def _array(family: Family, name: object, array: Any) -> Checks:
     yield isinstance(array, DeclaredArray), f"= {array!r}: declare it by In, Out, InOut or Scratch"
-    yield _is_name(name), "as a name: functions ask for arrays by name, so it must be one"
+    yield is_name(name), "as a name: functions ask for arrays by name, so it must be one"
     shape, dtype, taken = array.shape, array.dtype, {*family.sizes, *family.scalars, *RESERVED}
     yield name not in taken, f"as a name, which stands for something else too: {_another(taken)}"
     yield (
@@ -231,10 +231,10 @@ def _array(family: Family, name: object, array: Any) -> Checks:
         "without an element type, and the family has no `dtypes`: give one of them, such as 'float32'",
     )
     yield dtype in ("", *C_TYPES), f"of type {dtype!r}, which does not exist"
-    yield from _initial(array, [dtype] if dtype else types(family))
+    yield from initial_rule(array, [dtype] if dtype else types(family))
 
 
-def _initial(array: DeclaredArray, dtypes: Iterable[str]) -> Checks:
+def initial_rule(array: DeclaredArray, dtypes: Iterable[str]) -> Checks:
     if callable(array.initial):
         yield array.role is Role.SCRATCH, "with initial= a function: give a number, or declare it InOut and use `draw`"
         return
@@ -275,17 +275,17 @@ def _serial_seconds(family: Family) -> Checks:
 
 def _work(family: Family) -> Checks:
     for shape, dtype in product(_every_shape(family), types(family)):
-        yield from _within(at(shape, dtype), _work_on(family, shape, dtype))
+        yield from within(at(shape, dtype), work_checks(family, shape, dtype))
 
 
 def _own_work(family: Family, variant: Variant) -> Checks:
     """Check the family's formula on the shapes that only this variant is timed on."""
     for dtype in family.dtypes_of(variant) if variant.benchmarks else ():
         for shape in family.benchmarks_of(variant, dtype):
-            yield from _within(at(shape, dtype), _work_on(family, shape, dtype))
+            yield from within(at(shape, dtype), work_checks(family, shape, dtype))
 
 
-def _work_on(family: Family, shape: Shape, dtype: str) -> Checks:
+def work_checks(family: Family, shape: Shape, dtype: str) -> Checks:
     """Check the work that is declared for a shape.
 
     Every element of inputs and results is moved at least once, so fewer bytes are a mistake. The plausible number of
@@ -298,7 +298,7 @@ def _work_on(family: Family, shape: Shape, dtype: str) -> Checks:
     yield isinstance(work, Work), f"is {work!r}: give Work(operations, bytes)"
     for name in ("operations", "bytes"):
         value = getattr(work, name)
-        yield _is_count(value, 0), f"says {name} = {value!r}: give a whole number from 0 on"
+        yield is_count(value, 0), f"says {name} = {value!r}: give a whole number from 0 on"
     yield work.pipe in ("", *PIPES), f"says pipe = {work.pipe!r}: give one of {', '.join(PIPES)}, or leave it out"
     moved, done = f"says bytes = {work.bytes:,}", f"says operations = {work.operations:,}"
     held = sum(array.nbytes for array in arrays if array.is_input or array.is_result)
@@ -314,14 +314,14 @@ def _work_on(family: Family, shape: Shape, dtype: str) -> Checks:
         yield rate <= CORE, f"{done}, {rate:.1e} a second for one core by serial_seconds; none does {CORE:.0e}"
 
 
-def _deterministic(declared: Family | Variant) -> Checks:
+def deterministic_rule(declared: Family | Variant) -> Checks:
     yield (
         declared.deterministic is None or isinstance(declared.deterministic, bool),
         f"is {declared.deterministic!r}: give True where the same bits are required, False where they may differ",
     )
 
 
-def _same_for(family: Family, variant: Variant | None = None) -> Checks:
+def same_for_rule(family: Family, variant: Variant | None = None) -> Checks:
     """Check the sizes of ``same_for``: results have to grow along each, and nothing may shrink."""
     given = family.same_for if variant is None else variant.same_for
     if given is None:
@@ -332,7 +332,7 @@ def _same_for(family: Family, variant: Variant | None = None) -> Checks:
         pair = of_two_sizes(family, size, variant)
         yield pair, f"has {size!r}, of which no tested shape has a smaller valid value: test a shape with more of it"
         if pair:
-            yield from _within(f"has {size!r},", growth(family, *pair))
+            yield from within(f"has {size!r},", growth(family, *pair))
 
 
 def of_two_sizes(family: Family, size: str, variant: Variant | None = None) -> tuple[Shape, Shape] | None:
@@ -360,10 +360,10 @@ def growth(family: Family, shape: Shape, smaller: Shape) -> Checks:
 def _draw(family: Family) -> Checks:
     kinds = product(types_of_results(family), (False, True), family.tests) if family.draw else ()
     for dtype, exact, shape in kinds:
-        yield from _within(at(shape, dtype), _drawn(family, shape, dtype, exact))
+        yield from within(at(shape, dtype), _drawn(family, shape, dtype, exact))
     for dtype in types_of_results(family) if family.draw and is_drawn_by_run() else ():
         shape = max(family.tests, key=prod)
-        yield from _within(at(shape, dtype), _differ(case_of(family, shape, dtype)))
+        yield from within(at(shape, dtype), _differ(case_of(family, shape, dtype)))
 
 
 def _differ(case: Case) -> Checks:
@@ -477,7 +477,7 @@ def _needs(family: Family, variant: Variant) -> Checks:
     for package in (*variant.requires, *(variant.call.needs if variant.call else ())):
         if isinstance(package, PythonPackage):
             yield (
-                all(map(_is_name, package.name.split("."))) and not package.name.startswith("sm_"),
+                all(map(is_name, package.name.split("."))) and not package.name.startswith("sm_"),
                 f"has {package.name!r}: {cure}, or a package that is imported",
             )
 
@@ -488,7 +488,7 @@ def _axes(family: Family, variant: Variant) -> Checks:
         listed = ", ".join(map(str, range(len(result))))
         cure = f"the result has the axes {listed}; give x, y (y=None where there is none) or grid"
         for axis in (variant.x, *([] if variant.y is None else [variant.y])):
-            yield _is_count(axis, 0) and axis < len(result), f"or y is {axis!r}: {cure}"
+            yield is_count(axis, 0) and axis < len(result), f"or y is {axis!r}: {cure}"
         yield variant.x != variant.y, f"and y are both {variant.x}"
 
 
@@ -497,14 +497,14 @@ def _pair(field: str, case: Case) -> Checks:
     if counts := getattr(case.variant, field):
         pair = call(counts, case.given)
         yield (
-            isinstance(pair, tuple) and len(pair) == len("xy") and all(map(_is_count, pair)),
+            isinstance(pair, tuple) and len(pair) == len("xy") and all(map(is_count, pair)),
             f"of {size_name(case.build.block)} is {pair!r}: give two whole numbers from 1 on, (x, y)",
         )
 
 
 def _bytes(case: Case, given: Any) -> Checks:
     size = case.count(given)
-    yield _is_count(size, 0), f"of {case.id} is {size!r}: give a whole number of bytes"
+    yield is_count(size, 0), f"of {case.id} is {size!r}: give a whole number of bytes"
 
 
 def _macros(case: Case) -> Checks:
@@ -529,8 +529,8 @@ def _scratch(case: Case) -> Checks:
                 isinstance(array, DeclaredArray) and array.role is Role.SCRATCH,
                 f"of {case.id} has {name!r} = {array!r}: declare it by Scratch",
             )
-            yield _is_name(name) and name not in taken, f"of {case.id} has {name!r}, {_taken(taken)}"
-            yield from _within(f"of {case.id} has {name!r}", _initial(array, [array.dtype or case.dtype]))
+            yield is_name(name) and name not in taken, f"of {case.id} has {name!r}, {taken_name(taken)}"
+            yield from within(f"of {case.id} has {name!r}", initial_rule(array, [array.dtype or case.dtype]))
 
 
 def _entry(case: Case) -> Checks:
@@ -541,7 +541,7 @@ def _entry(case: Case) -> Checks:
 def _accept(family: Family, variant: Variant) -> Checks:
     source = Build(family, variant, variant.listed[0], family.dtypes_of(variant)[0]).source
     for each in variant.accept if isinstance(variant.accept, tuple) else (variant.accept,):
-        is_whole = isinstance(each, Accept) and _is_count(each.line) and all((each.kind, str(each.reason).strip()))
+        is_whole = isinstance(each, Accept) and is_count(each.line) and all((each.kind, str(each.reason).strip()))
         yield is_whole, f"has {each!r}: give a tuple of ww.Accept('race', line=15, reason='why it is right')"
         yield not each.file or (family.folder / each.file).is_file(), f"names {each.file!r}, which is not a file"
     if source.suffix == ".cu" and source.is_file():
@@ -565,7 +565,7 @@ def _counts(case: Case, given: Any) -> Checks:
     sizes = case.counts(given)
     each = tuple(sizes) if isinstance(sizes, tuple | list) else (sizes,)
     yield (
-        given == () or (1 <= len(each) <= len("xyz") and all(map(_is_count, each))),
+        given == () or (1 <= len(each) <= len("xyz") and all(map(is_count, each))),
         f"of {case.id} is {sizes!r}: give one to three whole numbers from 1 on",
     )
 
@@ -595,8 +595,8 @@ def _launches(family: Family, variant: Variant) -> Checks:
             f"has a step of the kernel {step.entry!r}: give the kernel's name",
         )
         for field in ("grid", "block", "cluster"):
-            yield from _within(f"of {step.entry}: {field}", _counts(case, getattr(step, field)))
-        yield from _within(f"of {step.entry}: shared_bytes", _bytes(case, step.shared_bytes))
+            yield from within(f"of {step.entry}: {field}", _counts(case, getattr(step, field)))
+        yield from within(f"of {step.entry}: shared_bytes", _bytes(case, step.shared_bytes))
         yield (
             step.block or case.build.block,
             f"of {step.entry} has no block, and neither do the variant's configurations: give block=",
@@ -650,7 +650,7 @@ def _at_least(case: Case) -> Checks:
     """Check the least shares of a case: a reference is another case's rate."""
     given = case.value(case.variant.at_least)
     least = given if isinstance(given, Mapping) else {"reference": given}
-    yield from _within(f"of {case.id}", faults({k: v for k, v in least.items() if given is not None}, LEAST))
+    yield from within(f"of {case.id}", faults({k: v for k, v in least.items() if given is not None}, LEAST))
     cure = "name another in reference_case, or give dict(roof=0.6)"
     is_other = given is None or "reference" not in least or case.reference_case not in ("", case.id)
     yield is_other, f"of {case.id} is a share of no other case's rate: {cure}"
@@ -659,7 +659,7 @@ def _at_least(case: Case) -> Checks:
 
 def _at_most(case: Case) -> Checks:
     given = case.value(case.variant.at_most)
-    yield from _within(f"of {case.id}", faults({} if given is None else given, MOST))
+    yield from within(f"of {case.id}", faults({} if given is None else given, MOST))
     own = not case.variant.call or not given or given.keys().isdisjoint(RESOURCES)
     yield (
         own,
@@ -671,7 +671,7 @@ def _at_most(case: Case) -> Checks:
 def _threshold(case: Case) -> Checks:
     given = case.value(case.variant.threshold)
     checks = faults({} if given is None else {"threshold": given}, ("threshold",))
-    yield from _within(f"of {case.id}", checks)
+    yield from within(f"of {case.id}", checks)
 
 
 def _fallback(case: Case) -> Checks:
@@ -716,39 +716,39 @@ def _of_every_case(name: str, rule: Callable[[Case], Checks]) -> Callable[[Famil
 
 
 FAMILY_RULES: Mapping[str, Callable[[Family], Checks]] = {
-    "name": _name,
+    "name": name_rule,
     "folder": _folder,
     "sizes": _sizes,
     "scalars": _scalars,
     "fits": _fits,
-    "valid": _valid,
+    "valid": valid_rule,
     "variants": _variants,
-    "dtypes": lambda family: _dtypes(family.dtypes),
+    "dtypes": lambda family: dtypes_rule(family.dtypes),
     "tests": _tests,
-    "benchmarks": _benchmarks,
+    "benchmarks": benchmarks_rule,
     "weights": _weights,
     "arrays": _arrays,
     "draw": _draw,
-    "deterministic": _deterministic,
-    "same_for": _same_for,
+    "deterministic": deterministic_rule,
+    "same_for": same_for_rule,
     "serial_seconds": _serial_seconds,
     "work": _work,
 }
 VARIANT_RULES: Mapping[str, Callable[[Family, Variant], Checks]] = {
-    "name": lambda family, variant: _name(variant),
+    "name": lambda family, variant: name_rule(variant),
     "call": _call,
     "dtypes": _own_dtypes,
     "configurations": _configurations,
     "takes": _takes,
-    "valid": _valid,
+    "valid": valid_rule,
     "source": _source,
     "include": _include,
     "flags": _flags,
     "needs": _needs,
     "x": _axes,
-    "benchmarks": _benchmarks,
-    "deterministic": lambda family, variant: _deterministic(variant),
-    "same_for": _same_for,
+    "benchmarks": benchmarks_rule,
+    "deterministic": lambda family, variant: deterministic_rule(variant),
+    "same_for": same_for_rule,
     "work": _own_work,
     "threads": _each_case(partial(_pair, "threads")),
     "tile": _each_case(partial(_pair, "tile")),
