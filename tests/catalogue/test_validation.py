@@ -17,8 +17,8 @@ from tests.checkout import Bench
 from warpwatch.catalogue.cases import Build, Case, find_case
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.catalogue.names import BadCase
-from warpwatch.catalogue.rules import PLAIN_FLAG
 from warpwatch.catalogue.validation import problems, require, sound
+from warpwatch.catalogue.variant_rules import PLAIN_FLAG
 from warpwatch.catalogue.variants import Configuration
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.compile.compiler import Target, compile_file

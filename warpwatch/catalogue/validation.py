@@ -16,7 +16,8 @@ from warpwatch.catalogue.declaration import Family
 from warpwatch.catalogue.named_arguments import BadFunction, call
 from warpwatch.catalogue.names import BadCase, split_id
 from warpwatch.catalogue.reference_rules import COMPUTED_RULES
-from warpwatch.catalogue.rules import FAMILY_RULES, VARIANT_RULES, types
+from warpwatch.catalogue.rules import FAMILY_RULES, types
+from warpwatch.catalogue.variant_rules import VARIANT_RULES
 from warpwatch.catalogue.variants import Variant
 
 

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Meta
 
 from warpwatch.catalogue.cases import Case
-from warpwatch.catalogue.rules import PLAIN_FLAG
+from warpwatch.catalogue.variant_rules import PLAIN_FLAG
 from warpwatch.devices.foreign_text import last_line, shortened
 from warpwatch.devices.isolated import Isolated
 from warpwatch.revision import declarations
