@@ -445,22 +445,30 @@ def test_a_text_is_compiled_again_with_its_headers(project: Project, monkeypatch
     assert compile_text(f"#include <part.h>\n{KERNEL}", "text.cu", project.target) == first
 
 
+def processor_seconds(look: Callable[[], object], times: int) -> float:
+    """Return the least of several times of the processor, because other processes share its caches."""
+
+    def taken() -> float:
+        begin = time.process_time()
+        for _ in range(times):
+            look()
+        return time.process_time() - begin
+
+    return min(taken() for _ in range(5)) / times
+
+
 @pytest.mark.slow
 @with_nvcc
-def test_looking_up_200_builds_takes_less_than_a_fifth_of_a_second(project: Project) -> None:
-    """Of the processor, the least of several times, because other processes share its caches."""
+def test_looking_up_a_build_takes_less_time_than_500_looks_at_a_file(project: Project) -> None:
+    """Which take a millisecond on a fast host: 200 builds are found in a fifth of a second."""
     first = project.compile(TWO)
     source = project.root / "k" / "scale.cu"
     for path in project.root.rglob("*"):
         os.utime(path, (1, 1))
     time.sleep(SETTLED / 1e9)  # until what was written now is no news
-    seconds = []
-    for _ in range(5):
-        begin = time.process_time()
-        for _ in range(200):
-            assert compile_file(source, {}, project.target, root=project.root) == first
-        seconds.append(time.process_time() - begin)
-    assert min(seconds) < 0.2, seconds
+    assert compile_file(source, {}, project.target, root=project.root) == first
+    found = processor_seconds(lambda: compile_file(source, {}, project.target, root=project.root), 200)
+    assert found < 500 * processor_seconds(lambda: os.stat(source), 20_000)
 
 
 @pytest.mark.once
