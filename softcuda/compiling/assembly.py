@@ -187,16 +187,10 @@ OWN = re.compile(rf"{'|'.join(NUMBERS)}|-1\.694739\d*e\+38|-5\.3130\d*e\+303|\{{
 
 OWN_FILES = f"{Path(__file__).resolve().parents[1]}/"
 COMPARISONS = "-fsanitize-coverage=trace-cmp"  # a call before each: for kernels that have unset variables alone
-NO_COMPARISONS = "-fno-sanitize-coverage=trace-cmp"
 FUNCTION = re.compile(r"^;; Function .* \((\S+), funcdef_no=", re.MULTILINE)
 DEFERRED = re.compile(
     r"^ *\[([^\[\]\n]+):(\d+):\d+(?: discrim \d+)?\] .*\.DEFERRED_INIT \(.*&\"(\w+)\"\[0\]", re.MULTILINE
 )
-
-
-def lines_of_kernel(intermediate: str) -> int:
-    """Return how many lines a form has without the calls of COMPARISONS."""
-    return intermediate.count("\n") - intermediate.count("__sanitizer_cov_trace")
 
 
 def unset_variables(intermediate: str) -> str:

@@ -61,19 +61,13 @@ SAYING = ["-Xpreprocessor", "-v"]  # of -v: lets g++ name the folders in which i
 # What nvcc accepts, and g++ with -fpermissive alone: a member with the name of a type that its class has used, and a
 # static constant of a class whose type is not an integer.
 LENIENT = re.compile("changes meaning of|[‘']constexpr[’'] needed for in-class initialization")
-# Nearly always unset for a while, so that comparisons of unset variables are asked for at once.
-LOCAL_ARRAY = re.compile(
-    r"^(?!.*\b(?:__shared__|extern|return)\b)\s*(?:const\s+)?[\w:]+(?:<[^;=]*>)?\s+\w+(?:\s*\[[^\];]*\])+\s*[;,]",
-    re.MULTILINE,
-)
 MOST_LINES = 30_000  # of g++'s last intermediate form, with which a file is compiled once more
 TOO_LARGE = ("comparisons of unset variables are not looked for, because the code has {:,} lines in g++'s last form, "
              f"{MOST_LINES:,} at most: give some of its kernels a file of their own")  # fmt: skip
 # Of what g++ may take with all checks, before it is asked again with COARSER flags. nvcc takes 0.6 ms or more for each
 # statement of functions of hundreds to thousands of them, so that the second number is four times its time.
 FULL_SECONDS, FULL_STATEMENT_SECONDS = 30, 2.5e-3
-# Passes that grow as the square of a function are left out, and no check of memory.
-COARSER = ["-O1", "-fno-tree-pta", assembly.NO_COMPARISONS]
+COARSER = ["-O1", "-fno-tree-pta"]  # passes that grow as the square of a function are left out, and no check of memory
 COARSE = ("checks are coarser, because g++ takes more than {} s with all of them: comparisons of unset variables are "
           "not looked for, and findings may say less: split it")  # fmt: skip
 MOST_SECONDS = 300
@@ -211,15 +205,14 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     read = functools.partial(preprocessed_text, main, preprocessed, text, source, options, reading, host)
     asked = instances.name_expressions(options["expressions"])
     unit, brought = unit_of(read([]) + asked, source), []
+    dumped = [f"-fdump-tree-optimized-lineno={dump}", f"{slices.FLAG}={inlined}"]
     flags += arithmetic.flags(fused=options["fmad"])  # behind: no macro of theirs says which build this is
-    flags += checks(dump, inlined) if options["checks"] else []
-    compared = [assembly.COMPARISONS] if options["checks"] and next(unit.find(LOCAL_ARRAY), None) else []
+    flags += [*checks(), *dumped] if options["checks"] else []
     while True:
         plain = plain_cpp(unit, source, options["checks"], host)
         preprocessed.write_text(plain, errors="surrogateescape")
         try:
-            seconds = options["checks"] and full_seconds(plain)
-            written, note = unit_in_time([*flags, *compared], preprocessed, target, seconds)
+            written, note = unit_in_time(flags, preprocessed, target, options["checks"] and full_seconds(plain))
             break
         except BadKernel as error:
             lenient = ["-fpermissive"] if LENIENT.search(str(error)) and "-fpermissive" not in flags else []
@@ -233,11 +226,12 @@ def compiled(folder: Path, text: str, source: Path, options: dict, host: host_co
     refuse_unread(unit)
     if options["checks"]:
         form, calls = (file.read_text(errors="surrogateescape") for file in (dump, inlined))
+        host.warnings += [f"{source}: warning: {note}\n"] if note else []
         unset = "" if note else assembly.unset_variables(form)
-        wanted, too_large = comparisons_of(unset, form)
-        host.warnings += [f"{source}: warning: {each}\n" for each in (note, too_large) if each]
-        if wanted != compared and not note:
-            written = compiled_unit([*flags, *wanted], preprocessed, target)
+        if unset and form.count("\n") <= MOST_LINES:  # not at once: with the calls the forms say other things
+            written = compiled_unit([*flags, assembly.COMPARISONS], preprocessed, target)
+        elif unset:
+            host.warnings.append(f"{source}: warning: {TOO_LARGE.format(form.count(chr(10)))}\n")
         written = for_the_checker(assembly.with_nans(written, form), plain, calls, unset)
     return for_the_driver(written + assembly.text_in_assembly("softcuda_one_address", one_address(unit)), source)
 
@@ -259,14 +253,6 @@ def compiled_unit(flags: list[str], unit: Path, target: Path, seconds: int = MOS
     """Return the assembly of preprocessed C++, through a file. Raises BadKernel, TooLong after so many seconds."""
     gxx("-S", "-fpreprocessed", "-w", *flags, str(unit), "-o", str(target), seconds=seconds)
     return target.read_text(errors="surrogateescape")
-
-
-def comparisons_of(unset: str, form: str) -> tuple[list[str], str]:
-    """Return g++'s flag for comparisons of unset variables, and why they are not looked for where they are not."""
-    if not unset:
-        return [], ""
-    lines = assembly.lines_of_kernel(form)
-    return ([assembly.COMPARISONS], "") if lines <= MOST_LINES else ([], TOO_LARGE.format(lines))
 
 
 def full_seconds(plain: str) -> int:
@@ -409,12 +395,10 @@ def gxx(*arguments: str, seconds: int = MOST_SECONDS) -> None:
         sys.stderr.write(done.stderr)
 
 
-def checks(dump: Path, inlined: Path) -> list[str]:
-    """Return the flags of a build with checks, which writes g++'s last form and its inlined calls into files."""
+def checks() -> list[str]:
     version = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True).stdout
     major = int(version.split(".")[0])
-    flags = CHECKS + ([VOLATILE] if major >= 11 else []) + (assembly.FILL_FLAGS if major >= 12 else [])
-    return [*flags, f"-fdump-tree-optimized-lineno={dump}", f"{slices.FLAG}={inlined}"]
+    return CHECKS + ([VOLATILE] if major >= 11 else []) + (assembly.FILL_FLAGS if major >= 12 else [])
 
 
 def macro(option: str) -> str:

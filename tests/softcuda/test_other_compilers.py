@@ -123,39 +123,3 @@ def test_a_huge_function_has_coarser_checks_and_a_warning(tmp_path: Path, checke
     assert done.stderr.startswith("k.cu: warning: checks are coarser, because g++ takes more than 1 s with all of them")
     made: Any = SimpleNamespace(path=tmp_path / "made")
     assert re.search(r"softcuda: out of bounds in k\n  k\.cu:8: ", checked.said(made, "k", 64, threads=1))
-
-
-COMPARED = """extern "C" __global__ void k(float* p)
-{
-    DECLARED
-    if (p[threadIdx.x] > LARGEST) p[0] = 1;
-}
-"""
-COUNTED = """compile_once = compile_kernel.gxx
-def gxx(*arguments, **limits):
-    if "-S" in arguments:
-        print("with" if compile_kernel.assembly.COMPARISONS in arguments else "without", end=" ")
-    compile_once(*arguments, **limits)
-compile_kernel.gxx = gxx
-"""
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(
-    ("declared", "largest", "compilations"),
-    [
-        ("float held[2]; held[threadIdx.x & 1] = 0;", "held[1]", "with"),
-        ("float largest;", "largest", "without with"),
-        ("struct Pair {\nfloat both[2];\n} held = {1, 2};", "held.both[0]", "with without"),
-        ("__shared__ float held[2]; held[threadIdx.x] = 0;", "held[0]", "without"),
-        ("const float held[2] = {1, 2};", "held[threadIdx.x & 1]", "without"),
-    ],
-    ids=["array", "scalar", "member", "shared", "initialised"],
-)
-def test_comparisons_are_looked_for_where_a_variable_is_unset_mostly_at_once(
-    tmp_path: Path, declared: str, largest: str, compilations: str
-) -> None:
-    done = limited(tmp_path, COMPARED.replace("DECLARED", declared).replace("LARGEST", largest), COUNTED)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == compilations.split()
-    assert (b"__sanitizer_cov_trace_cmp" in (tmp_path / "made").read_bytes()) is compilations.endswith("with")
