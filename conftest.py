@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--part",
         type=_part,
         metavar="K/N",
-        help="of slow tests, those of each N-th file alone, from the K-th one on: all N parts together are everything",
+        help="of slow tests, those of each N-th file alone, from the K-th one on, files with most of them first: all "
+        "N parts together are everything",
     )
 
 
@@ -64,7 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if part := config.getoption("part"):
         k, n = part
         slow = [item for item in items if item.get_closest_marker("slow")]
-        files = {*sorted({item.path for item in slow})[k - 1 :: n]}
+        most_first = sorted(Counter(item.path for item in slow).items(), key=lambda file: (-file[1], file[0]))
+        files = {path for path, _ in most_first[k - 1 :: n]}
         left_out = {item for item in slow if item.path not in files}
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=[*left_out])
