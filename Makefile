@@ -1,4 +1,4 @@
-# make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; 4 to 12 minutes
+# make test: tests the kernels and the engine, each kind once, on a GPU or on the software device; 5 to 12 minutes
 # on two cores.
 # make test-all: everything, also what is marked slow or once and each kernel on each shape. With PART=1/3 it is what
 # `make test` runs and a third of what that leaves out; CI runs the three parts.
@@ -32,7 +32,7 @@ bench: $(READY)
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
-	@echo "make test: 4 to 12 minutes on two cores; ARGS=\"-k matmul\" tests a part"
+	@echo "make test: 5 to 12 minutes on two cores; ARGS=\"-k matmul\" tests a part"
 	$(TESTS) -m "not slow" --launches=3 $(ARGS)
 
 test-all: $(READY)
