@@ -46,8 +46,7 @@ def test_two_processes_share_the_cases_and_save_one_run(checkout: Bench, model: 
     assert cases(document) == cases(alone)
     assert "tiled-8x8-128x128x128" in done.stdout  # in the table
     owners = Counter(entry["extra_info"]["gpu_uuid"] for entry in document["benchmarks"])
-    assert owners.keys() == {"GPU-1", "GPU of gw1"}
-    assert owners.total() == 17  # whichever process is free takes the next
+    assert owners.keys() == {"GPU-1", "GPU of gw1"}  # how many each has is chance: who is free takes the next
     assert document["warpwatch"]["failed"] == []
     assert (document["machine_info"]["gpu"]["coldness"], done.stdout.count("takes 2.0 times as long")) == (2.0, 1)
     assert done.stdout.count("device: Fake GPU 1") == 1
