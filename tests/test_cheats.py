@@ -181,8 +181,12 @@ def test_the_tests_find_most_kernels_and_accuse_no_honest_one(folder: Path) -> N
 
 
 @pytest.mark.parametrize("alone", parameters(*(c for c in CHEATS if c.name in LATER)))
-def test_what_a_call_leaves_for_later_gains_nothing(alone: Cheat, tmp_path: Path) -> None:
-    outcomes = run_alone(start_pytest, write_project(tmp_path), alone, False, *SOFTWARE, MORE_ROUNDS)
+def test_what_a_call_leaves_for_later_gains_nothing(alone: Cheat, tmp_path_factory: pytest.TempPathFactory) -> None:
+    for _ in range(TRIES):
+        project = write_project(tmp_path_factory.mktemp("alone"))
+        outcomes = run_alone(start_pytest, project, alone, False, *SOFTWARE, MORE_ROUNDS)
+        if outcomes[own_work(alone, False)].figure:  # a busy host gives the honest work none
+            break
     assert_gains_nothing(alone, outcomes, on_gpu=False, judged_apart=True)
     assert outcomes[own_work(alone, False)].message == ""
 
