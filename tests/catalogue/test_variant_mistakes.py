@@ -100,7 +100,10 @@ VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
         step(arguments="C A Q"),
         "arguments cannot be used: Q is neither an array nor a size nor a scalar; there are A, B",
     ),
-    (step() | {"configurations": ((),)}, "launches of first has no block, and neither do the variant's configurations"),
+    (
+        step() | {"configurations": ((),)},
+        "launches of first has no block, and the variant's configurations have none either",
+    ),
     ({"entry": lambda: None}, "entry is None: give the kernel's name"),
     ({"entry": lambda q: "a"}, "entry cannot be used: it asks for 'q'; it can be given block, c, configuration"),
     ({"grid": lambda m: m // 99}, "grid of matmul-tiled-8x8-17x33x65-float64 is 0: give one to three whole numbers"),
