@@ -26,15 +26,21 @@ from warpwatch.testing import (
 
 LIMIT = 2**31
 SIDES = (46_349, 46_351)  # primes, whose product is just above it
-SHAPES: tuple[tuple[str, Shape], ...] = (
-    ("matmul", (*SIDES, 3)),
-    ("matmul", (SIDES[0], 3, SIDES[1])),
-    ("matvec", SIDES),
-    ("transpose", SIDES),
-    ("conv2d", (*SIDES, 3)),
-    ("separable", (*SIDES, 3)),
-    ("softmax", SIDES),
-    ("layernorm", SIDES),
+SHAPES: tuple[tuple[str, str, Shape], ...] = (
+    ("matmul", "float32", (*SIDES, 3)),
+    ("matmul", "float32", (SIDES[0], 3, SIDES[1])),
+    ("matmul", "float64", (*SIDES, 3)),
+    ("matmul", "float64", (SIDES[0], 3, SIDES[1])),
+    ("matmul_3xtf32", "float32", (*SIDES, 3)),
+    ("matmul_3xtf32", "float32", (SIDES[0], 3, SIDES[1])),
+    ("matmul_half", "float16", (*SIDES, 3)),
+    ("matmul_half", "float16", (SIDES[0], 3, SIDES[1])),
+    ("matvec", "float32", SIDES),
+    ("transpose", "float32", SIDES),
+    ("conv2d", "float32", (*SIDES, 3)),
+    ("separable", "float32", (*SIDES, 3)),
+    ("softmax", "float32", SIDES),
+    ("layernorm", "float32", SIDES),
 )
 
 
@@ -48,14 +54,12 @@ def large(pytestconfig: pytest.Config) -> None:
 
 @pytest.mark.exclusive
 @pytest.mark.usefixtures("large")
-@pytest.mark.parametrize(("family", "shape"), SHAPES, ids=lambda value: str(value).replace(", ", "x"))
+@pytest.mark.parametrize(("family", "dtype", "shape"), SHAPES, ids=lambda value: str(value).replace(", ", "x"))
 def test_past_two_to_the_31(
-    device: DeviceInfo, project: Project, family: str, shape: Shape, pytestconfig: pytest.Config
+    device: DeviceInfo, project: Project, family: str, dtype: str, shape: Shape, pytestconfig: pytest.Config
 ) -> None:
     """Check every variant on some rows of the result: the first and last ones, and those around element 2^31."""
-    chosen = {
-        b.variant: b for b in reversed(builds(project.families)) if b.family.name == family and b.dtype == "float32"
-    }
+    chosen = {b.variant: b for b in reversed(builds(project.families)) if b.family.name == family and b.dtype == dtype}
     cases = [Case(b, shape) for b in chosen.values() if not b.variant.has_no_block]
     cases = [case for case in cases if case.variant.runs_on(device.capability)]
     need = 1.1 * cases[0].array_bytes

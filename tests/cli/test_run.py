@@ -12,6 +12,7 @@ from kernels import FAMILIES
 from tests.fork_server import run_module
 from tests.project import PROJECT, ROOT
 from warpwatch.catalogue.cases import Case, find_case
+from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.selection import builds
 from warpwatch.devices.compile.builds import compile_build
 from warpwatch.devices.info import DeviceInfo
@@ -64,8 +65,9 @@ def test_the_row_at_the_limit_is_among_those_compared() -> None:
     assert {0, 46_350, 2**31 // 46_349} <= set(rows.tolist())
     import numpy as np  # noqa: PLC0415
 
-    values = repeated(np.random.default_rng(0), (1009, 1013))
+    values = repeated(np.random.default_rng(0), (1009, 1013), "bfloat16")
     assert values.shape == (1009, 1013)
+    assert values.dtype == numpy_type("bfloat16")
     assert (values.ravel()[1_000_003:] == values.ravel()[: values.size - 1_000_003]).all()
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from warpwatch.catalogue.arrays import Array, Shape
 from warpwatch.catalogue.cases import Case
 from warpwatch.catalogue.corners import tile
+from warpwatch.catalogue.elements import numpy_type
 from warpwatch.catalogue.inputs import exact_inputs
 from warpwatch.devices import host_memory
 from warpwatch.devices.digest import digest
@@ -31,10 +32,10 @@ LAST_BLOCK = {"SOFTCUDA_SPARSE": "1", "SOFTCUDA_LAST_BLOCKS": "1"}
 PERIOD = 1_000_003  # prime: no index that wraps, or is off by a power of two, finds the same value
 
 
-def repeated(rng: np.random.Generator, shape: Shape) -> Array:
-    """Draw float32 values in [-1, 1) that repeat after PERIOD elements, which is as fast as memory is written."""
-    values = 2 * rng.random(PERIOD, np.float32) - 1
-    array = np.empty(prod(shape), np.float32)
+def repeated(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
+    """Draw values in [-1, 1) that repeat after PERIOD elements, which is as fast as memory is written."""
+    values = (2 * rng.random(PERIOD, np.float32) - 1).astype(numpy_type(dtype))
+    array = np.empty(prod(shape), values.dtype)
     for start in range(0, array.size, PERIOD):
         array[start : start + PERIOD] = values[: array.size - start]
     return array.reshape(shape)
@@ -55,7 +56,7 @@ def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: in
     rows = sampled_rows(first, limit)
     host_memory.require(first, host_memory.peak_bytes(first, copies=int(machine.finds_faults), rows=len(rows)))
     rng = np.random.default_rng(seed)
-    inputs = {array.name: repeated(rng, array.shape) for array in first.inputs}
+    inputs = {array.name: repeated(rng, array.shape, array.dtype) for array in first.inputs}
     right = expected(first, inputs, rows)
     with ExitStack() as cleanup:
         guarded = upload(machine, first, inputs)
@@ -64,6 +65,7 @@ def problems(cases: Sequence[Case], images: Sequence[Path], seed: int, limit: in
         digests = [digest(array) for array in guarded]
         for case, image in zip(cases, images, strict=True):
             loaded = load(machine, case, image, guarded)
+            loaded.restore()
             loaded.start()
             machine.finish()
             damage = [array.overrun() for array in (*guarded, *loaded.results)]
