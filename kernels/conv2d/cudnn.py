@@ -36,7 +36,7 @@ def convolution(
         ctypes.c_void_p(filter.address),
         how,
         GEMM_ALGORITHM,
-        _workspace(size.value),
+        workspace(size.value),
         size,
     )
     target = ctypes.byref(zero), y, ctypes.c_void_p(out.address)
@@ -66,7 +66,7 @@ def _descriptor(of: str, dimensions: str, *values: int) -> ctypes.c_void_p:
 
 
 @functools.cache
-def _workspace(size: int) -> ctypes.c_void_p:
+def workspace(size: int) -> ctypes.c_void_p:
     """Allocate device memory of ``size`` bytes for cuDNN's own use, which is kept until the process ends."""
     address = ctypes.c_uint64()
     if size:

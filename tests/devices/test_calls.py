@@ -43,7 +43,7 @@ class Library:
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Library], Library]]:
-    kept = (cudnn._handle, cudnn._descriptor, cudnn._workspace)
+    kept = (cudnn._handle, cudnn._descriptor, cudnn.workspace)
 
     def forget() -> None:
         for cached in kept:
