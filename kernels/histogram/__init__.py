@@ -89,7 +89,7 @@ HISTOGRAM = ww.Family(
         kernel(
             "pipelined",
             "columns again, and the next loads are always on their way: half as many threads with more registers",
-            configurations=((512,),),
+            configurations=((512,), (1024,)),
             grid=grid(1024),
         ),
     ),
