@@ -3,16 +3,17 @@
 // The filter lies in constant memory, from where a multiplication takes its factor at no cost. K = 3, 5 and 7 are
 // unrolled; conv2d_columns takes any other K and goes as naive.cu does. Few rows a block (BLOCK_Y) leave no
 // multiprocessor idle at the end and find the rows that they share in L2, many read fewer rows twice: 8 is best for
-// K = 3, and for K = 7 250, with which all blocks of 8192^2 run at once, four on each of 132 multiprocessors.
+// K = 3 and 5, and for K = 7 250, with which all blocks of 8192^2 run at once, four on each of 132 multiprocessors.
 // Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 110 to 130 registers, most of them for
 // rows on their way; where rows are not aligned, two rows of a block's outputs in shared memory.
-// Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.96, 0.92, 0.80 of a copy's bandwidth at 8192^2, K
+// Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.96, 0.93, 0.80 of a copy's bandwidth at 8192^2, K
 // = 3, 5, 7 (float32). An SM multiplies integers at half the rate: paired.cu needs fewer of these products.
 
 #include "any_filter.h"
 #include "slide.h"
 
 constexpr int largest = 7;
+template <int K> constexpr bool straight = K == 5 && BLOCK_Y <= 16; // 2 % quicker; for K = 3 and 7 it is 1 to 2 % slower
 __constant__ scalar_t constant_filter[largest * largest];
 
 template <int K> __device__ __forceinline__ void convolve(const scalar_t* image, scalar_t* out, int rows, int columns)
@@ -30,12 +31,12 @@ template <int K> __device__ __forceinline__ void convolve(const scalar_t* image,
                 }
             }
     };
-    slide<K>(image, out, rows, columns, add_row);
+    slide<K, straight<K>>(image, out, rows, columns, add_row);
 }
 
 #define CONV2D_COLUMNS(K) \
-    extern "C" __global__ void __launch_bounds__(threads, 384 / threads) conv2d_columns_##K( \
-        const scalar_t* image, const scalar_t*, scalar_t* out, int rows, int columns, int) \
+    extern "C" __global__ void __launch_bounds__(threads, (straight<K> ? 640 : 384) / threads) \
+        conv2d_columns_##K(const scalar_t* image, const scalar_t*, scalar_t* out, int rows, int columns, int) \
     { \
         convolve<K>(image, out, rows, columns); \
     }

@@ -80,9 +80,10 @@ __device__ __forceinline__ void write_aligned(scalar_t* result, const scalar_t (
 
 // Calls add_row(sums, pieces of a row) for each row of the image that BLOCK_Y rows of outputs need. sums[p] are those
 // that row p of the filter falls on: add_row makes sums[p] of the old sums[p - 1], so that nothing moves.
-template <int K, bool aligned, class AddRow>
+template <int K, bool aligned, bool whole, int ahead, class AddRow>
 __device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int rows, int columns, AddRow add_row)
 {
+    static_assert(ahead % 2 == 0 && BLOCK_Y % 2 == 0 && K % 2, "of two rows one is between pieces of 16 bytes, or none");
     __shared__ Pack done[2][threads]; // two rows, so that one barrier a row is enough
     const int out_rows = rows - K + 1, out_columns = columns - K + 1, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     // Blocks past gridDim.y's limit of 65,535 continue in z.
@@ -90,20 +91,19 @@ __device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int 
     const int first_col = blockIdx.x * BLOCK_X + warp * 32 * each, col = first_col + lane * each; // of the warp, the lane
     if (first_col >= out_columns || first_row >= out_rows)
         return; // a whole warp
-    const int end = min(first_row + BLOCK_Y, out_rows) + K - 1; // of the rows of the image
+    // Rows of the image; of a whole block from 0 on, so that a compiler knows all of them.
+    const int first = whole ? 0 : first_row, end = (whole ? BLOCK_Y : min(first_row + BLOCK_Y, out_rows)) + K - 1;
     const int left = columns - col, count = min(32 * each, out_columns - first_col);
     const scalar_t* pixels = image + size_t(first_row) * columns + col;
     scalar_t* result = out + size_t(first_row) * out_columns + (aligned ? col : first_col);
-    // Rows on their way: more hide more of memory's latency, and take registers from other warps (tried: 4 to 10).
-    constexpr int ahead = K < 5 ? 10 : K < 7 ? 8 : 6;
-    static_assert(ahead % 2 == 0 && BLOCK_Y % 2 == 0 && K % 2, "of two rows one is between pieces of 16 bytes, or none");
+    constexpr int groups = whole ? (BLOCK_Y + K - 1 + ahead - 1) / ahead : 1; // of rows, that are unrolled
     scalar_t sums[K][each] = {};
     Pack coming[ahead][(K + each - 1 + each - 1) / each] = {};
 #pragma unroll
     for (int j = 0; j < ahead; ++j, pixels += columns)
-        read_row<aligned>(coming[j], pixels, first_row + j < end ? left : 0);
-#pragma unroll 1
-    for (int row = first_row; row < end; row += ahead) {
+        read_row<aligned>(coming[j], pixels, first + j < end ? left : 0);
+#pragma unroll(groups)
+    for (int row = first; row < end; row += ahead) {
 #pragma unroll
         for (int j = 0; j < ahead; ++j) {
             if (row + j >= end)
@@ -111,7 +111,7 @@ __device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int 
             add_row(sums, coming[j]);
             read_row<aligned>(coming[j], pixels, row + j + ahead < end ? left : 0);
             pixels += columns;
-            if (row + j < first_row + K - 1)
+            if (row + j < first + K - 1)
                 continue;
             if (aligned) // the row of outputs is odd where j is: BLOCK_Y, `ahead` and K - 1 are even
                 write_aligned(result, sums[K - 1], out_columns - col, (K - 1) % each && j % 2);
@@ -122,11 +122,17 @@ __device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int 
     }
 }
 
-template <int K, class AddRow>
+// Rows on their way (`ahead`): more hide more of memory's latency, and take registers from other warps (tried: 2 to 12).
+// `straight`: where rows are aligned, a block that has all its BLOCK_Y rows is straight code, from which a compiler leaves
+// out products of the filter's rows that fall outside the block. The code grows with BLOCK_Y: for few rows.
+template <int K, bool straight = false, int ahead = K < 5 ? 10 : K < 7 ? 8 : 6, class AddRow>
 __device__ __forceinline__ void slide(const scalar_t* image, scalar_t* out, int rows, int columns, AddRow add_row)
 {
-    if (columns % each == 0 && (size_t(image) | size_t(out)) % 16 == 0)
-        slide<K, true>(image, out, rows, columns, add_row);
+    constexpr int otherwise = straight ? 4 : ahead; // a loop needs more registers than straight code
+    if (columns % each || (size_t(image) | size_t(out)) % 16)
+        slide<K, false, false, otherwise>(image, out, rows, columns, add_row);
+    else if (straight && (blockIdx.z * gridDim.y + blockIdx.y + 1) * BLOCK_Y <= rows - K + 1)
+        slide<K, true, true, ahead>(image, out, rows, columns, add_row);
     else
-        slide<K, false>(image, out, rows, columns, add_row);
+        slide<K, true, false, otherwise>(image, out, rows, columns, add_row);
 }

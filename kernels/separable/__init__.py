@@ -53,7 +53,7 @@ SEPARABLE = ww.Family(
         ww.kernel(
             "columns",
             "one pass, along the row and then down, four columns a thread",
-            configurations=((512, 8), (512, 20)),
+            configurations=((512, 8), (512, 16)),
             threads=lambda block: (block[0] // 4, 1),
             entry=lambda K: f"separable_columns{unrolled(K)}",
             fallback=fallback,

@@ -2,9 +2,9 @@
 // As conv2d/columns.cu (slide.h there says how rows come and go), but a row is first made into its sums along the row,
 // and those are what is added to K outputs: 2 K multiplications an output in place of K^2. K = 3, 5 and 7 are unrolled;
 // separable_columns takes any other K and goes as naive.cu does.
-// Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 110 to 170 registers, most of them for
+// Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 120 to 130 registers, most of them for
 // rows on their way; two rows of a block's outputs in shared memory.
-// Share on an H200: 0.96, 0.91, 0.85 of a copy's bandwidth at 8192^2, K = 3, 5, 7 (float32).
+// Share on an H200: 0.97, 0.94, 0.91 of a copy's bandwidth at 8192^2, K = 3, 5, 7 (float32).
 
 #include "../conv2d/slide.h"
 
@@ -28,12 +28,13 @@ template <int K> __device__ __forceinline__ void convolve(const scalar_t* image,
             for (int i = 0; i < each; ++i)
                 sums[p][i] = down[p] * across[i] + (p ? sums[p ? p - 1 : 0][i] : scalar_t(0));
     };
-    slide<K>(image, out, rows, columns, add_row);
+    slide<K, (K > 3), K < 5 ? 10 : 8>(image, out, rows, columns, add_row);
 }
 
 #define SEPARABLE_COLUMNS(K) \
-    extern "C" __global__ void __launch_bounds__(threads, 1) separable_columns_##K(const scalar_t* image, \
-        const scalar_t* column, const scalar_t* row, scalar_t* out, int rows, int columns, int) \
+    extern "C" __global__ void __launch_bounds__(threads, K < 5 ? 1 : 512 / threads) \
+        separable_columns_##K(const scalar_t* image, const scalar_t* column, const scalar_t* row, scalar_t* out, \
+            int rows, int columns, int) \
     { \
         convolve<K>(image, column, row, out, rows, columns); \
     }
