@@ -143,7 +143,7 @@ CONV2D = ww.Family(
         ww.kernel(
             "columns",
             "the window by loads of 16 bytes, four columns a thread, the filter in constant memory",
-            configurations=((512, 8), (512, 250)),
+            configurations=((256, 8), (512, 8), (512, 250)),
             threads=lambda block: (block[0] // 4, 1),
             entry=lambda K: f"conv2d_columns{unrolled(K)}",
             benchmarks=LADDER,
