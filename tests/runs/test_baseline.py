@@ -362,10 +362,14 @@ YOUNGER = {
         "histogram-pipelined",
         "scan-persistent",
         "conv2d-columns-512x250",
+        "conv2d-columns-256x8",
         "conv2d-paired",
+        "separable-columns-512x16",
     ),
 }
-GONE = {"nvidia-h100-80gb-hbm3": ("conv2d-columns-512x128",)}
+GONE = {
+    "nvidia-h100-80gb-hbm3": ("conv2d-columns-512x128", "conv2d-columns-512x20", "separable-columns-512x20"),
+}
 
 
 @pytest.mark.once

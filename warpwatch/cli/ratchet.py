@@ -12,6 +12,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.options import BadArgument, add_keywords, few, selector, words
 from warpwatch.compare.ratchet import FEWEST, RATCHETED, limits_of, tightened
+from warpwatch.runs.anchors import other_runs
 from warpwatch.runs.contracts import Limits, path_of, read, write
 from warpwatch.runs.files import chosen_files, run_files
 from warpwatch.runs.record import NO_GPU, BadRun, RunRecord, read_usable
@@ -52,12 +53,12 @@ def run(project: Project, *, runs: Sequence[Path], keywords: str, limits: Sequen
         raise BadArgument(f"-k {keywords!r} matches no timed kernel: `warpwatch list` shows the ids")
     for slug, own in by_slug.items():
         path = path_of(slug, project.baselines)
-        old = read(path)
-        new = {case.id: tightened(old.of(case.id), limits_of(case, own, limits)) for case in cases}
+        old, seen = read(path), [*own, *other_runs(own)]
+        new = {case.id: tightened(old.of(case.id), limits_of(case, seen, limits)) for case in cases}
         _say(slug, old, new)
         if not dry_run:
             known = {name: each for name, each in (*old.cases.items(), *new.items()) if each}
-            uuids = dict.fromkeys((*old.uuids, *(each.gpu_uuid for each in own)))
+            uuids = dict.fromkeys((*old.uuids, *(each.gpu_uuid for each in seen)))
             write(replace(old, capability=own[-1].gpu.capability, uuids=tuple(uuids), cases=known), path)
             print(f"wrote {path}")
     return 0

@@ -52,6 +52,19 @@ def same_work(old: Facts, new: Facts) -> bool:
     return old.way == new.way and not difference(old.identity, new.identity)
 
 
+def other_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Read the anchors beside a baseline's runs, with the cases that did the same work as in the newest of these."""
+    newest = {name: case.facts for run in runs for name, case in run.cases.items()}
+
+    def same(anchor: RunRecord) -> RunRecord:
+        known = {name: case for name, case in anchor.cases.items() if name in newest}
+        return replace(
+            anchor, cases={name: case for name, case in known.items() if same_work(case.facts, newest[name])}
+        )
+
+    return [own for anchor in read_anchors(runs[0].path.parent) if (own := same(anchor)).cases]
+
+
 @dataclass(frozen=True)
 class Anchors:
     """Choice of anchors. ``cases``: those that each file is the anchor of, by the file's path.
