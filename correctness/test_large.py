@@ -49,7 +49,7 @@ def large(pytestconfig: pytest.Config) -> None:
     """Skip where it was not asked for: before a test waits to be exclusive, and lets all others of the run wait."""
     if not value_of(pytestconfig, "large"):
         option = spelled(pytestconfig, "large")
-        pytest.skip(f"give {option}: needs a GPU of up to 19 GB, four times that on the host, and a minute")
+        pytest.skip(f"give {option}: needs a GPU of up to 19 GB, four times that on the host, and two minutes")
 
 
 @pytest.mark.exclusive
