@@ -98,6 +98,9 @@ def test_a_size_that_a_slow_device_can_time_is_named() -> None:
     assert too_large(picky, "slow", 5e6) == f"{large}: 262144 would do, or time it on a GPU"
     picky = replace(one, fits=lambda n: "n is refused" if n in halves else None)
     assert too_large(picky, "slow", 5e6) == f"{large}: time it on a GPU"
+    calls = replace(one, variants=tuple(each for each in copy.variants if each.call))
+    several = "copy: n = 8388608, 16777216, 33554432 and 3 more are too large for slow, which would take seconds"
+    assert too_large(calls, "slow", 5e6) == f"{several} for a launch: 65536 is quick there, or time them on a GPU"
     small = replace(copy, benchmarks=((4096,),))
     assert too_large(small, "slow", 5e6, ((2**20,),)) == f"{large}: 16384 is quick there, or time it on a GPU"
 

@@ -363,7 +363,8 @@ def too_large(family: Family, device: str, most: float, sizes: tuple[Shape, ...]
     ``device``: its name. ``most``: the largest Case.launch_cost that a benchmark runs there. ``sizes``: those of
     --sizes, in place of the declared ones.
     """
-    timed = [case for case in timed_cases((family,), sizes) if not case.variant.on_host and not case.variant.call]
+    on_device = [case for case in timed_cases((family,), sizes) if not case.variant.on_host]
+    timed = [case for case in on_device if not case.variant.call] or on_device
     timed_builds = {case.build for case in timed}
 
     cost = functools.partial(launch_cost, timed_builds)
