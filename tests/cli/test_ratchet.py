@@ -20,7 +20,7 @@ from warpwatch.cli import ratchet
 from warpwatch.cli.options import BadArgument
 from warpwatch.compare.doubts import disturbance
 from warpwatch.compare.ratchet import RATCHETED, limits_of
-from warpwatch.runs.anchors import other_runs
+from warpwatch.runs.anchors import of_other_gpus, read_anchors
 from warpwatch.runs.baseline import ANCHORS
 from warpwatch.runs.contracts import Limits, path_of, read
 from warpwatch.runs.identity import difference
@@ -84,20 +84,43 @@ def test_the_slowest_gpu_decides(tmp_path: Path) -> None:
     assert both.uuids == ("GPU-1", "GPU-2")
 
 
-@pytest.mark.parametrize(("code", "counts"), [("code", True), ("other code", False)])
+@pytest.mark.parametrize(
+    ("uuid", "code", "number", "counts"),
+    [
+        ("GPU-2", "code", 3, True),
+        ("GPU-2", "other code", 3, False),
+        ("GPU-1", "code", 3, False),  # of the same GPU: days differ, and that is not noise between processes
+        ("GPU-2", "code", 2, False),  # two runs and three anchors
+    ],
+)
 def test_a_slower_gpu_among_the_anchors_decides_where_it_did_the_same_work(
-    tmp_path: Path, code: str, counts: bool
+    tmp_path: Path, uuid: str, code: str, number: int, counts: bool
 ) -> None:
     save(tmp_path, identity=to_builtins(known()))
-    one = ratcheted(tmp_path, limits=["seconds"]).of(NAIVE)["seconds"]
+    one = ratcheted(tmp_path, limits=["seconds"])
     path_of("a-gpu", tmp_path).unlink()
     earlier = tmp_path / "earlier"
     earlier.mkdir()
-    save(earlier, tuple(1.1 * factor for factor in TIMES), uuid="GPU-2", identity=to_builtins(known(code=code)))
+    save(earlier, tuple(1.1 * factor for factor in TIMES), uuid=uuid, identity=to_builtins(known(code=code)))
     (earlier / "a-gpu").rename(tmp_path / "a-gpu" / ANCHORS)
-    both = ratcheted(tmp_path, limits=["seconds"])
-    assert both.of(NAIVE)["seconds"] == pytest.approx((1.1 if counts else 1.0) * one, rel=1e-3)
+    if number < len(TIMES):
+        (tmp_path / "a-gpu" / "0001_run.json").unlink()
+        with pytest.raises(BadRun, match="a-gpu: 2 runs: limits take 3"):
+            ratcheted(tmp_path)
+        return
+    both, own = ratcheted(tmp_path, limits=["seconds"]), ratcheted(tmp_path, tmp_path / "a-gpu", limits=["seconds"])
+    assert both.of(NAIVE)["seconds"] == pytest.approx((1.1 if counts else 1.0) * one.of(NAIVE)["seconds"], rel=1e-3)
     assert both.uuids == (("GPU-1", "GPU-2") if counts else ("GPU-1",))
+    assert own.of(NAIVE) == one.of(NAIVE)  # no anchors belong to runs that are named
+
+
+def test_an_anchor_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(tmp_path, identity=to_builtins(known()))
+    (tmp_path / "a-gpu" / ANCHORS).mkdir()
+    for number in (1, 2):
+        (tmp_path / "a-gpu" / ANCHORS / f"{number:04}_run.json").write_text("{}" if number == 1 else "{")
+    ratcheted(tmp_path, limits=["seconds"])
+    assert "left out: " in capsys.readouterr().err
 
 
 def test_limits_are_only_tightened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,9 +247,9 @@ def test_recorded_runs_of_one_gpu_break_no_limit_of_three_of_them_and_slower_one
 @pytest.mark.parametrize(("model", "gpus"), [("nvidia-h200", 20), ("nvidia-h100-80gb-hbm3", 6)])
 def test_unchanged_kernels_on_gpus_that_the_baseline_lacks_break_no_limit(model: str, gpus: int) -> None:
     runs = read_runs(PROJECT.baselines / model)
-    seen = [*runs, *other_runs(runs)]
+    others = of_other_gpus(read_anchors(PROJECT.baselines / model), runs)
     cases = [case for case in timed_cases(PROJECT.families) if not case.variant.on_host]
-    limits = {case.id: limits_of(case, seen, ["seconds"]).get("seconds") for case in cases}
+    limits = {case.id: limits_of(case, runs, ["seconds"], others).get("seconds") for case in cases}
     beyond, uuids = [], set()
     for path in (ROOT / "bench" / "recordings" / "scoring").glob(f"{model}-*/*"):
         for run in by_gpu(read_run(path)):
@@ -239,5 +262,5 @@ def test_unchanged_kernels_on_gpus_that_the_baseline_lacks_break_no_limit(model:
                 and not difference(runs[0].cases[name].facts.identity, timed.facts.identity)
             ]
     assert len(beyond) > 5_000
-    assert len(uuids - {run.gpu_uuid for run in seen}) >= gpus
+    assert len(uuids - {run.gpu_uuid for run in (*runs, *others)}) >= gpus
     assert max(beyond) < 1 + BETWEEN_GPUS

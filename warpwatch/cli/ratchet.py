@@ -12,7 +12,8 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.options import BadArgument, add_keywords, few, selector, words
 from warpwatch.compare.ratchet import FEWEST, RATCHETED, limits_of, tightened
-from warpwatch.runs.anchors import other_runs
+from warpwatch.runs.anchors import of_other_gpus
+from warpwatch.runs.baseline import ANCHORS
 from warpwatch.runs.contracts import Limits, path_of, read, write
 from warpwatch.runs.files import chosen_files, run_files
 from warpwatch.runs.record import NO_GPU, BadRun, RunRecord, read_usable
@@ -37,15 +38,7 @@ def run(project: Project, *, runs: Sequence[Path], keywords: str, limits: Sequen
         wrong = other[0] if other else "names none"
         raise BadArgument(f"--limits {wrong}: it takes {', '.join(RATCHETED)}, with commas between them")
     matches = selector(keywords)
-    files = chosen_files(runs) if runs else [f for gpu in sorted(project.baselines.glob("*")) for f in run_files(gpu)]
-    if not files:
-        raise BadArgument(f"{project.baselines} has no baseline: `python -m warpwatch baseline record` makes one")
-    read_runs, problems = read_usable(files)
-    for problem in problems:
-        print(f"left out: {problem}", file=sys.stderr)
-    by_slug: dict[str, list[RunRecord]] = {}
-    for each in read_runs:
-        by_slug.setdefault(each.slug, []).append(each)
+    by_slug, anchors = _read(project, runs)
     for slug, own in by_slug.items():
         _require_several(slug, own)
     cases = [case for case in timed_cases(project.families) if not case.variant.on_host and matches(case.id)]
@@ -53,15 +46,35 @@ def run(project: Project, *, runs: Sequence[Path], keywords: str, limits: Sequen
         raise BadArgument(f"-k {keywords!r} matches no timed kernel: `warpwatch list` shows the ids")
     for slug, own in by_slug.items():
         path = path_of(slug, project.baselines)
-        old, seen = read(path), [*own, *other_runs(own)]
-        new = {case.id: tightened(old.of(case.id), limits_of(case, seen, limits)) for case in cases}
+        old, others = read(path), of_other_gpus(anchors, own)
+        new = {case.id: tightened(old.of(case.id), limits_of(case, own, limits, others)) for case in cases}
         _say(slug, old, new)
         if not dry_run:
             known = {name: each for name, each in (*old.cases.items(), *new.items()) if each}
-            uuids = dict.fromkeys((*old.uuids, *(each.gpu_uuid for each in seen)))
+            uuids = dict.fromkeys((*old.uuids, *(each.gpu_uuid for each in (*own, *others))))
             write(replace(old, capability=own[-1].gpu.capability, uuids=tuple(uuids), cases=known), path)
             print(f"wrote {path}")
     return 0
+
+
+def _read(project: Project, runs: Sequence[Path]) -> tuple[dict[str, list[RunRecord]], list[RunRecord]]:
+    """Read the runs of each model of GPU, and the anchors beside its baseline; runs that are named have none.
+
+    Raises BadArgument or BadRun.
+    """
+    folders = [] if runs else sorted(project.baselines.glob("*"))
+    files = [*chosen_files(runs), *(file for folder in folders for file in run_files(folder))]
+    if not files:
+        raise BadArgument(f"{project.baselines} has no baseline: `python -m warpwatch baseline record` makes one")
+    beside = {file for folder in folders for file in run_files(folder / ANCHORS)}
+    found, problems = read_usable([*files, *sorted(beside)])
+    for problem in problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    by_slug: dict[str, list[RunRecord]] = {}
+    for each in found:
+        if each.path not in beside:
+            by_slug.setdefault(each.slug, []).append(each)
+    return by_slug, [each for each in found if each.path in beside]
 
 
 def _require_several(slug: str, runs: Sequence[RunRecord]) -> None:

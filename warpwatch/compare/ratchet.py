@@ -21,30 +21,40 @@ DIGITS = 4
 RATCHETED = ("registers", "local_bytes", "seconds", "reference")
 
 
-def limits_of(case: Case, runs: Sequence[RunRecord], names: Sequence[str]) -> dict[str, float]:
-    """Return the limits that a case keeps in these runs. Runs that something disturbed do not count for its rates."""
+def limits_of(
+    case: Case, runs: Sequence[RunRecord], names: Sequence[str], others: Sequence[RunRecord] = ()
+) -> dict[str, float]:
+    """Return the limits that a case keeps in these runs. Runs that something disturbed do not count for its rates.
+
+    ``others``: of other GPUs, where it is to keep the limit of its time too.
+    """
     timed = [(run.gpu_uuid, run.cases[case.id]) for run in runs if case.id in run.cases]
     limits: dict[str, float] = {}
     needs = [each.facts for _, each in timed if each.facts.registers]
     if needs and not (case.variant.call or case.variant.launches):  # of several, runs record the first launch
         limits |= {name: max(getattr(facts, name) for facts in needs) for name in RESOURCES}
     steady = [(uuid, each) for uuid, each in timed if not disturbance(each.facts)]
-    limits |= _of("seconds", steady, lambda t: kernel_seconds(median(t.samples), t.facts.overhead))
+    elsewhere = [(run.gpu_uuid, run.cases[case.id]) for run in others if case.id in run.cases]
+    elsewhere = [(uuid, each) for uuid, each in elsewhere if not disturbance(each.facts)]
+    limits |= _of("seconds", steady, lambda t: kernel_seconds(median(t.samples), t.facts.overhead), elsewhere)
     if case.reference_case not in ("", case.id):
         limits |= _of("reference", steady, lambda t: t.facts.share)
     return {name: limit for name, limit in limits.items() if name in names}
 
 
 def _of(
-    name: str, timed: Sequence[tuple[str, CaseRecord]], figure: Callable[[CaseRecord], float | None]
+    name: str,
+    timed: Sequence[tuple[str, CaseRecord]],
+    figure: Callable[[CaseRecord], float | None],
+    elsewhere: Sequence[tuple[str, CaseRecord]] = (),
 ) -> dict[str, float]:
     """Return the limit of a rate: the worst GPU's mean, and as far beyond as its noise floor; nothing of few runs."""
     logs: dict[str, list[float]] = {}
-    for uuid, each in timed:
+    if sum(bool(figure(each)) for _, each in timed) < FEWEST:
+        return {}
+    for uuid, each in (*timed, *elsewhere):
         if value := figure(each):
             logs.setdefault(uuid, []).append(math.log(value))
-    if sum(map(len, logs.values())) < FEWEST:
-        return {}
     sign = -1 if name in LEAST else 1
     middle = np.array([median(median(each.samples) for _, each in timed)])
     bounds = []

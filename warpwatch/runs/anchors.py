@@ -52,17 +52,16 @@ def same_work(old: Facts, new: Facts) -> bool:
     return old.way == new.way and not difference(old.identity, new.identity)
 
 
-def other_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Read the anchors beside a baseline's runs, with the cases that did the same work as in the newest of these."""
-    newest = {name: case.facts for run in runs for name, case in run.cases.items()}
+def of_other_gpus(anchors: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the anchors of GPUs that a baseline's runs lack, with the cases of the same work as in the last one."""
+    own, last = {run.gpu_uuid for run in runs}, {name: case.facts for run in runs for name, case in run.cases.items()}
 
     def same(anchor: RunRecord) -> RunRecord:
-        known = {name: case for name, case in anchor.cases.items() if name in newest}
-        return replace(
-            anchor, cases={name: case for name, case in known.items() if same_work(case.facts, newest[name])}
-        )
+        known = {name: case for name, case in anchor.cases.items() if name in last}
+        return replace(anchor, cases={name: case for name, case in known.items() if same_work(case.facts, last[name])})
 
-    return [own for anchor in read_anchors(runs[0].path.parent) if (own := same(anchor)).cases]
+    others = [same(each) for each in anchors if each.slug == runs[0].slug and each.gpu_uuid not in own]
+    return [each for each in others if each.cases]
 
 
 @dataclass(frozen=True)
