@@ -4,8 +4,8 @@
 // unrolled; conv2d_columns takes any other K and goes as naive.cu does. Few rows a block (BLOCK_Y) leave no
 // multiprocessor idle at the end and find the rows that they share in L2, many read fewer rows twice: 8 is best for
 // K = 3 and 5, and for K = 7 250, with which all blocks of 8192^2 run at once, four on each of 132 multiprocessors.
-// Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 110 to 130 registers, most of them for
-// rows on their way; where rows are not aligned, two rows of a block's outputs in shared memory.
+// Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 96 to 130 registers (int32, K = 7: 160),
+// most of them for rows on their way; where rows are not aligned, two rows of a block's outputs in shared memory.
 // Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.96, 0.93, 0.80 of a copy's bandwidth at 8192^2, K
 // = 3, 5, 7 (float32). An SM multiplies integers at half the rate: paired.cu needs fewer of these products.
 

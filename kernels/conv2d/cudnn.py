@@ -67,7 +67,7 @@ def _descriptor(of: str, dimensions: str, *values: int) -> ctypes.c_void_p:
 
 @functools.cache
 def workspace(size: int) -> ctypes.c_void_p:
-    """Allocate device memory of ``size`` bytes for cuDNN's own use, which is kept until the process ends."""
+    """Allocate device memory of ``size`` bytes for a library's own use, which is kept until the process ends."""
     address = ctypes.c_uint64()
     if size:
         status = ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
