@@ -2,7 +2,7 @@
 # on two cores.
 # make test-all: everything, also what is marked slow or once and each kernel on each shape. With PART=1/3 it is what
 # `make test` runs and a third of what that leaves out; CI runs the three parts.
-# make bench: times every kernel and compares with this GPU's baseline; two minutes on an H200.
+# make bench: times every kernel and compares with this GPU's baseline; three minutes on an H200.
 # make bench COMPARE="--against main": times every kernel in turns with that of another revision.
 # make check: checks style, types and workflows.
 # make wheel: builds the distribution and lets a repository of its own use it; part of make test-all.
@@ -28,7 +28,7 @@ TESTS := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests correctnes
 .PHONY: bench test test-all wheel check docs mutate clean
 
 bench: $(READY)
-	@echo "make bench: about two minutes on an H200 with everything compiled; ARGS=\"-k matmul\" times a part"
+	@echo "make bench: about three minutes on an H200, from nothing compiled; ARGS=\"-k matmul\" times a part"
 	$(BIN)/python -m pytest bench $(COMPARE) $(ARGS)
 
 test: $(READY)
