@@ -163,5 +163,5 @@ def test_what_compiles_comes_late_and_what_is_exclusive_last() -> None:
 def test_nothing_waits_for_exclusive_tests_that_are_left_out() -> None:
     ran = run_pytest(ROOT, "correctness/test_large.py", "-k", "past_two_to_the_31", "-rs", "--setup-show")
     assert "14 skipped" in ran.stdout
-    assert "give --large: needs a GPU of up to 19 GB" in ran.stdout
+    assert "--large was not given: it needs a GPU with 19 GB" in ran.stdout
     assert "_warpwatch_machine_lock" not in ran.stdout

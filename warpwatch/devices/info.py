@@ -123,6 +123,14 @@ class DeviceInfo:
         """Name of the device's folder, such as 'nvidia-h200' for 'NVIDIA H200'."""
         return slug_of(self.name)
 
+    def capability_problem(self, variant: Variant) -> str:
+        """Say which compute capability a variant needs that this device does not have; empty if it runs the variant."""
+        if variant.runs_on(self.capability):
+            return ""
+        newer = "" if variant.own_arch else " or newer"
+        needed = f"needs a GPU of compute capability {variant.capability}{newer}"
+        return f"{needed}; {self.name} has {self.capability}: run it on such a GPU"
+
     def is_replaced_by_software(self, variant: Variant) -> bool:
         """Return whether the software device runs a variant that this device does not."""
         return variant.runs_on(OF_SOFTWARE) and not call_problem(variant, replace(self, runs_machine_code=False))

@@ -430,12 +430,10 @@ def warpwatch_kernel(warpwatch_build: Build, request: pytest.FixtureRequest) -> 
 def _capable_device(build: Build, request: pytest.FixtureRequest) -> DeviceInfo:
     """The device of this run; a test of a build that it is too old for is skipped."""
     device: DeviceInfo = request.getfixturevalue("warpwatch_device")
-    if not build.variant.runs_on(device.capability):
-        newer = "" if build.variant.own_arch else " or newer"
-        needed = f"needs a GPU of compute capability {build.variant.capability}{newer}"
+    if problem := device.capability_problem(build.variant):
         with_software = f", or with {spelled(request.config, 'device')}=software"
         softly = with_software if device.is_replaced_by_software(build.variant) else ""
-        pytest.skip(f"{needed}; {device.name} has {device.capability}: run it on such a GPU{softly}")
+        pytest.skip(f"{problem}{softly}")
     return device
 
 
