@@ -20,7 +20,7 @@ from kernels.matmul_half.cublas import COMPUTE_32F, ELEMENTS
 from warpwatch import CallError, DeviceArray, Queue, SharedLibrary, check_status
 
 CUBLASLT = SharedLibrary("cublasLt", "cuBLASLt", "nvidia-cublas", (13, 12))
-ALGORITHMS, UNALIGNED = 8, 2  # as many as are asked for, and as many as there are where rows start off 16 bytes
+ALGORITHMS, UNALIGNED = 8, 2  # requested; returned at least if rows do not start at multiples of 16 bytes
 LARGEST_WORKSPACE = 2**25  # bytes, as many as cuBLAS has on an H200
 FLOAT32 = 0  # CUDA_R_32F
 # CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK
@@ -41,43 +41,46 @@ class Result(ctypes.Structure):
 
 
 def _preparing(rank: int) -> Callable[..., Queue]:
-    """Return what prepares a product by the algorithm of a rank."""
+    """Return a function that prepares a product by the algorithm of that rank."""
 
     def prepare(
         A: DeviceArray, B: DeviceArray, C: DeviceArray, stream: int, m: int, n: int, k: int, dtype: str
     ) -> Queue:
         # Matrices are stored by columns there, so its product B A is this family's A B.
-        kind, how = ELEMENTS[dtype], _made("MatmulDesc", COMPUTE_32F, FLOAT32)
+        kind, operation = ELEMENTS[dtype], _create("MatmulDesc", COMPUTE_32F, FLOAT32)
         b, a, c = (
-            _made("MatrixLayout", kind, *map(ctypes.c_int64, each)) for each in ((k, n, k), (n, m, n), (k, m, k))
+            _create("MatrixLayout", kind, *map(ctypes.c_int64, sizes)) for sizes in ((k, n, k), (n, m, n), (k, m, k))
         )
-        found = _algorithms(how, b, a, c)
-        if rank >= len(found):
-            raise CallError(f"cuBLASLt's heuristics name {len(found)} algorithms")
+        results = _results(operation, b, a, c)
+        if rank >= len(results):
+            raise CallError(
+                f"cuBLASLt returned {len(results)} algorithms for this product; number {rank} is not among them"
+            )
         one, zero = map(ctypes.byref, one_and_zero("float32"))
         into = ctypes.c_void_p(C.address)
         product = (one, ctypes.c_void_p(B.address), b, ctypes.c_void_p(A.address), a, zero, into, c, into, c)
-        own, chosen = workspace(found[rank].workspace), ctypes.byref(found[rank])
-        size, queue_on = ctypes.c_size_t(found[rank].workspace), ctypes.c_void_p(stream)
+        result = results[rank]
+        memory, size = workspace(result.workspace), ctypes.c_size_t(result.workspace)
 
         def queue() -> None:
-            _call("Matmul", _handle(), how, *product, chosen, own, size, queue_on)
+            _call("Matmul", _handle(), operation, *product, ctypes.byref(result), memory, size, ctypes.c_void_p(stream))
 
         return queue
 
     return prepare
 
 
-def _algorithms(how: ctypes.c_void_p, b: ctypes.c_void_p, a: ctypes.c_void_p, c: ctypes.c_void_p) -> list[Result]:
-    wish, results, count = _made("MatmulPreference"), (Result * ALGORITHMS)(), ctypes.c_int()
+def _results(operation: ctypes.c_void_p, *layouts: ctypes.c_void_p) -> list[Result]:
+    """Return the algorithms that the heuristics name for an operation on matrices of these layouts, the best first."""
+    preference, results, count = _create("MatmulPreference"), (Result * ALGORITHMS)(), ctypes.c_int()
     for attribute, value in (
         (WORKSPACE_BYTES, ctypes.c_uint64(LARGEST_WORKSPACE)),
         (REDUCTION_SCHEMES, ctypes.c_uint32(WIDE_REDUCTIONS)),
     ):
-        _call(
-            "MatmulPreferenceSetAttribute", wish, attribute, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))
-        )
-    _call("MatmulAlgoGetHeuristic", _handle(), how, b, a, c, c, wish, ALGORITHMS, results, ctypes.byref(count))
+        size = ctypes.c_size_t(ctypes.sizeof(value))
+        _call("MatmulPreferenceSetAttribute", preference, attribute, ctypes.byref(value), size)
+    answer = (ALGORITHMS, results, ctypes.byref(count))
+    _call("MatmulAlgoGetHeuristic", _handle(), operation, *layouts, layouts[-1], preference, *answer)
     return results[: count.value]
 
 
@@ -87,16 +90,16 @@ def _call(name: str, *arguments: object) -> None:
 
 @functools.cache
 def _handle() -> ctypes.c_void_p:
-    made = ctypes.c_void_p()
-    _call("Create", ctypes.byref(made))
-    return made
+    handle = ctypes.c_void_p()
+    _call("Create", ctypes.byref(handle))
+    return handle
 
 
-def _made(kind: str, *values: object) -> ctypes.c_void_p:
-    """Make an object of cuBLASLt, such as a MatrixLayout. There are few, and none is destroyed."""
-    made = ctypes.c_void_p()
-    _call(f"{kind}Create", ctypes.byref(made), *values)
-    return made
+def _create(kind: str, *values: object) -> ctypes.c_void_p:
+    """Create a descriptor of cuBLASLt, such as a MatrixLayout. Descriptors are few, and none is destroyed."""
+    descriptor = ctypes.c_void_p()
+    _call(f"{kind}Create", ctypes.byref(descriptor), *values)
+    return descriptor
 
 
 MATMUL_CUBLASLT = replace(

@@ -102,7 +102,7 @@ VARIANT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         step() | {"configurations": ((),)},
-        "launches of first has no block, and the variant's configurations have none either",
+        "launches of first: block is missing; give it to the step, or give the variant configurations",
     ),
     ({"entry": lambda: None}, "entry is None: give the kernel's name"),
     ({"entry": lambda q: "a"}, "entry cannot be used: it asks for 'q'; it can be given block, c, configuration"),

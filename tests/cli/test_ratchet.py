@@ -181,7 +181,9 @@ def test_an_unknown_limit_or_no_baseline_is_refused(tmp_path: Path) -> None:
         ratcheted(tmp_path, limits=["regs"])
     with pytest.raises(BadArgument, match=r"--limits names none: it takes registers, local_bytes"):
         ratcheted(tmp_path, limits=[])
-    with pytest.raises(BadArgument, match="has no baseline: `python -m warpwatch baseline record` makes one"):
+    with pytest.raises(
+        BadArgument, match="contains no baseline; record one with `python -m warpwatch baseline record`"
+    ):
         ratcheted(tmp_path)
 
 

@@ -261,7 +261,7 @@ def _launches(family: Family, variant: Variant) -> Checks:
         yield from within(f"of {step.entry}: shared_bytes", _bytes(case, step.shared_bytes))
         yield (
             step.block or case.build.block,
-            f"of {step.entry} has no block, and the variant's configurations have none either: give block=",
+            f"of {step.entry}: block is missing; give it to the step, or give the variant configurations",
         )
 
 

@@ -12,6 +12,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.catalogue.selection import timed_cases
 from warpwatch.cli.options import BadArgument, add_keywords, few, selector, words
 from warpwatch.compare.ratchet import FEWEST, RATCHETED, limits_of, tightened
+from warpwatch.compare.reference import RECORD
 from warpwatch.runs.anchors import of_other_gpus
 from warpwatch.runs.baseline import ANCHORS
 from warpwatch.runs.contracts import Limits, path_of, read, write
@@ -58,23 +59,23 @@ def run(project: Project, *, runs: Sequence[Path], keywords: str, limits: Sequen
 
 
 def _read(project: Project, runs: Sequence[Path]) -> tuple[dict[str, list[RunRecord]], list[RunRecord]]:
-    """Read the runs of each model of GPU, and the anchors beside its baseline; runs that are named have none.
+    """Read the runs of each GPU model and, unless runs are named, the anchors of the committed baselines.
 
     Raises BadArgument or BadRun.
     """
     folders = [] if runs else sorted(project.baselines.glob("*"))
     files = [*chosen_files(runs), *(file for folder in folders for file in run_files(folder))]
     if not files:
-        raise BadArgument(f"{project.baselines} has no baseline: `python -m warpwatch baseline record` makes one")
-    beside = {file for folder in folders for file in run_files(folder / ANCHORS)}
-    found, problems = read_usable([*files, *sorted(beside)])
+        raise BadArgument(f"{project.baselines} contains no baseline; record one with `{RECORD}`")
+    anchors = {file for folder in folders for file in run_files(folder / ANCHORS)}
+    records, problems = read_usable([*files, *sorted(anchors)])
     for problem in problems:
         print(f"left out: {problem}", file=sys.stderr)
     by_slug: dict[str, list[RunRecord]] = {}
-    for each in found:
-        if each.path not in beside:
-            by_slug.setdefault(each.slug, []).append(each)
-    return by_slug, [each for each in found if each.path in beside]
+    for record in records:
+        if record.path not in anchors:
+            by_slug.setdefault(record.slug, []).append(record)
+    return by_slug, [record for record in records if record.path in anchors]
 
 
 def _require_several(slug: str, runs: Sequence[RunRecord]) -> None:
@@ -83,7 +84,7 @@ def _require_several(slug: str, runs: Sequence[RunRecord]) -> None:
         raise BadRun(f"{runs[0].path}: was measured without a GPU, and times of the host limit no kernel")
     if len(runs) < FEWEST:
         why = f"limits take {FEWEST} runs, of which fewer do not show how far processes differ"
-        cure = "`python -m warpwatch baseline record` measures five"
+        cure = f"`{RECORD}` measures five"
         raise BadRun(f"{slug}: {len(runs)} run{'s' * (len(runs) != 1)}: {why}; {cure}")
     if not runs[-1].gpu.capability:
         raise BadRun(f"{runs[-1].path}: does not say which compute capability its GPU has: record it anew")

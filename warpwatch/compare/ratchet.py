@@ -26,20 +26,24 @@ def limits_of(
 ) -> dict[str, float]:
     """Return the limits that a case keeps in these runs. Runs that something disturbed do not count for its rates.
 
-    ``others``: of other GPUs, where it is to keep the limit of its time too.
+    ``others``: runs of other GPUs at the same work, for which the limit on time leaves room as well.
     """
-    timed = [(run.gpu_uuid, run.cases[case.id]) for run in runs if case.id in run.cases]
     limits: dict[str, float] = {}
-    needs = [each.facts for _, each in timed if each.facts.registers]
+    facts_of_runs = [run.cases[case.id].facts for run in runs if case.id in run.cases]
+    needs = [facts for facts in facts_of_runs if facts.registers]
     if needs and not (case.variant.call or case.variant.launches):  # of several, runs record the first launch
         limits |= {name: max(getattr(facts, name) for facts in needs) for name in RESOURCES}
-    steady = [(uuid, each) for uuid, each in timed if not disturbance(each.facts)]
-    elsewhere = [(run.gpu_uuid, run.cases[case.id]) for run in others if case.id in run.cases]
-    elsewhere = [(uuid, each) for uuid, each in elsewhere if not disturbance(each.facts)]
+    steady, elsewhere = _steady(case, runs), _steady(case, others)
     limits |= _of("seconds", steady, lambda t: kernel_seconds(median(t.samples), t.facts.overhead), elsewhere)
     if case.reference_case not in ("", case.id):
         limits |= _of("reference", steady, lambda t: t.facts.share)
     return {name: limit for name, limit in limits.items() if name in names}
+
+
+def _steady(case: Case, runs: Sequence[RunRecord]) -> list[tuple[str, CaseRecord]]:
+    """Return the records of a case that nothing disturbed, each with the UUID of its GPU."""
+    timed = [(run.gpu_uuid, run.cases[case.id]) for run in runs if case.id in run.cases]
+    return [(uuid, record) for uuid, record in timed if not disturbance(record.facts)]
 
 
 def _of(

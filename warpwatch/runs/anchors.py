@@ -53,15 +53,15 @@ def same_work(old: Facts, new: Facts) -> bool:
 
 
 def of_other_gpus(anchors: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the anchors of GPUs that a baseline's runs lack, with the cases of the same work as in the last one."""
-    own, last = {run.gpu_uuid for run in runs}, {name: case.facts for run in runs for name, case in run.cases.items()}
-
-    def same(anchor: RunRecord) -> RunRecord:
-        known = {name: case for name, case in anchor.cases.items() if name in last}
-        return replace(anchor, cases={name: case for name, case in known.items() if same_work(case.facts, last[name])})
-
-    others = [same(each) for each in anchors if each.slug == runs[0].slug and each.gpu_uuid not in own]
-    return [each for each in others if each.cases]
+    """Return the anchors of GPUs other than those of the runs, with the cases whose work equals the last run's."""
+    uuids = {run.gpu_uuid for run in runs}
+    newest = {name: case.facts for run in runs for name, case in run.cases.items()}
+    unchanged = [
+        replace(anchor, cases={n: c for n, c in anchor.cases.items() if n in newest and same_work(c.facts, newest[n])})
+        for anchor in anchors
+        if anchor.slug == runs[0].slug and anchor.gpu_uuid not in uuids
+    ]
+    return [anchor for anchor in unchanged if anchor.cases]
 
 
 @dataclass(frozen=True)
