@@ -28,20 +28,12 @@ def tile_owner(block: Block, index: tuple[int, ...]) -> ww.Owner:
 def sector_tile(m: int, n: int, block: Block, itemsize: int, index: tuple[int, ...], offset: int) -> tuple[int, int]:
     """Return the tile of vectorised.cu whose block writes an element.
 
-    Where rows are not aligned to 16 bytes, blocks write whole sectors of memory: the part of a row of B that a block
-    writes is moved back by as many elements as the row starts past a sector.
+    Blocks write whole sectors of memory: the part of a row of B that a block writes is moved back by as many elements
+    as the row starts past a sector.
     """
     (row, col), (bx, by) = index, block
-    pack, sector = 16 // itemsize, SECTOR // itemsize
-    aligned = m % pack == n % pack == offset % pack == 0
-    back = 0 if aligned else (row * m + offset) % sector
+    back = (row * m + offset) % (SECTOR // itemsize)
     return row // bx, min((col + back) // by, (m - 1) // by)
-
-
-def fallback(m: int, n: int, itemsize: int) -> str:
-    if m * itemsize % 16 == n * itemsize % 16 == 0:
-        return ""
-    return f"A and B {'by pieces that are shifted' if itemsize == 4 else 'element by element'}: rows off 16 bytes"
 
 
 TRANSPOSE = ww.Family(
@@ -101,11 +93,10 @@ TRANSPOSE = ww.Family(
             configurations=TILES,
             x=0,
             y=1,
-            threads=lambda: (128, 1),
+            threads=lambda: (256, 1),
             order=lambda tile, tiles: tile[0] * tiles[1] + tile[1],
             tile_of=sector_tile,
             benchmarks=LADDER,
-            fallback=fallback,
         ),
     ),
 )

@@ -1,28 +1,35 @@
-// Transpose by loads and stores of 16 bytes, through a swizzled tile.
+// Transpose by loads and stores of 16 bytes, through a padded tile.
 // A thread reads pieces of 16 bytes of rows of A, and writes pieces of 16 bytes of rows of B that it gathers from a
-// column of the tile. Where rows are not aligned to 16 bytes, the pieces of float32 are, and reach over the tile's edge:
-// what a block reads of a row of A begins up to three elements before the tile, and what it writes of a row of B begins
-// and ends where sectors do. The edge of an array, and float64 that is not aligned, goes element by element.
-// Costs: as swizzled.cu, with a quarter of its loads and stores from and to memory (half for float64). A tile that is not
-// aligned reads a sector more of each column, and a piece more of each row.
-// Share on an H200, predicted: 0.95 to 1.00; reached: 0.98 of a copy's bandwidth at 8192^2 (float32), 0.91 at
+// column of the tile. Where rows are not aligned, the pieces are: what a block reads of a row of A begins up to three
+// elements before the tile, and what it writes of a row of B begins and ends where sectors of 32 bytes do, because a part
+// of one costs as much as two. So the tile has a piece more of each row, and the rows of a sector above it.
+// A thread goes on by so many rows that the next begins as far past a multiple of 16 bytes (of B: of 32) as this one: its
+// places in the tile, and what it shifts by, are computed once.
+// Costs: (BLOCK_Y + sector) (BLOCK_X + 20 bytes) of shared memory, two-way bank conflicts, one barrier. Off 16 bytes, an
+// eighth more is read through L2 for each of the two reasons (at 64x64), of memory nothing.
+// Share on an H200, predicted: 0.95 to 1.00; reached: 0.98 of a copy's bandwidth at 8192^2 (float32), 0.92 at
 // 8191x8193.
 
-constexpr int threads = 128, mask = BLOCK_X - 1, pack = 16 / sizeof(scalar_t), sector = 32 / sizeof(scalar_t);
-constexpr int rows = BLOCK_Y + sector, step = threads / BLOCK_X, singles = (rows + step - 1) / step;
-constexpr bool shifts = sizeof(scalar_t) == 4; // those of float64 would take 160 registers: tried, 0.58
-static_assert((BLOCK_X & mask) == 0, "the exclusive or must stay within a row of the tile");
-static_assert(threads % BLOCK_X == 0 && BLOCK_Y % 32 == 0, "a thread keeps its column, a warp its row of B");
+constexpr int threads = 256, pack = 16 / sizeof(scalar_t), sector = 32 / sizeof(scalar_t);
+constexpr int across = BLOCK_X / pack, down = BLOCK_Y / pack, rows = BLOCK_Y + sector; // pieces of a row of A and of B
+constexpr int pitch = across + 1, step = threads / across, lines = threads / down; // lines: rows of B at once
+static_assert(step % pack == 0 && lines % sector == 0, "a thread's rows begin equally far past a piece or a sector");
+static_assert(BLOCK_X % lines == 0, "all threads write as many pieces");
 struct alignas(16) Pack {
     scalar_t values[pack];
 };
 
-// Where the tile has column x of row y: pieces that are not aligned cross each other's banks least where four rows share
-// one order.
-template <bool aligned> __device__ __forceinline__ int place(int x, int y)
-{
-    return aligned ? (x ^ y) & mask : x ^ x >> 5 ^ (y >> 2 & 31) ^ (y & 1) * 2;
-}
+struct Tile {
+    int top, first_row, first_col; // `top`: the row of A that is row 0 of the tile; its own begin a sector later
+    bool shifted;                  // rows of B do not all begin where sectors do
+    unsigned origin;               // the place of the tile's first element in memory, counted in elements
+
+    // How far an element of row y of the tile is behind where it would be, were A aligned.
+    __device__ __forceinline__ int shift(int y, int n) const { return (origin + unsigned(y) * n) % pack; }
+};
+
+// Four rows that follow are a piece further apart, so that columns do not share banks.
+__device__ __forceinline__ int place(int y) { return y * pitch + y / pack; }
 
 // L2 fetches the whole line of 128 bytes of which this is a part: the rest is wanted too, soon or by another block.
 __device__ __forceinline__ Pack read_piece(const scalar_t* from)
@@ -34,92 +41,106 @@ __device__ __forceinline__ Pack read_piece(const scalar_t* from)
     return reinterpret_cast<const Pack&>(words);
 }
 
-template <bool aligned>
-__device__ __forceinline__ void whole_tile(scalar_t (&tile)[rows][BLOCK_X], const scalar_t* a, scalar_t* b, int m, int n,
-    int first_row, int first_col)
+// The piece at column `x` of row `y` of the tile, or what of it belongs to A. It may reach into the rows beside it, and
+// whole rows of the tile may lie before or behind A.
+template <bool inner>
+__device__ __forceinline__ void read(Pack& piece, const scalar_t* a, int m, int n, const Tile& tile, int y, int x)
 {
-    constexpr int above = aligned ? 0 : sector, across = BLOCK_X / pack + !aligned, count = (BLOCK_Y + above) * across;
-    constexpr int each = (count + threads - 1) / threads, down = BLOCK_Y / pack;
-    Pack held[each];
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-        const int index = i * threads + threadIdx.x, x = index % across * pack;
-        const scalar_t* const from = a + size_t(first_row - above + index / across) * n + first_col;
-        const int shift = aligned ? 0 : size_t(from) / sizeof(scalar_t) % pack;
-        if (aligned || (index < count && x - shift < BLOCK_X))
-            held[i] = read_piece(from + x - shift);
-    }
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-        const int index = i * threads + threadIdx.x, y = index / across;
-        const scalar_t* const from = a + size_t(first_row - above + y) * n + first_col;
-        const int x = index % across * pack - (aligned ? 0 : size_t(from) / sizeof(scalar_t) % pack);
+    if (!inner && tile.first_col + x >= n)
+        return;
+    const scalar_t *const from = a + ptrdiff_t(tile.top + y) * n + tile.first_col + x, *const end = a + size_t(m) * n;
+    if (inner || (from >= a && from + pack <= end))
+        piece = read_piece(from);
+    else
 #pragma unroll
         for (int j = 0; j < pack; ++j)
-            if (aligned || (index < count && unsigned(x + j) < BLOCK_X))
-                tile[y][place<aligned>(x + j, y)] = held[i].values[j];
+            if (from + j >= a && from + j < end)
+                piece.values[j] = from[j];
+}
+
+template <bool inner>
+__device__ __forceinline__ void fill(Pack* pieces, const scalar_t* a, int m, int n, const Tile& tile)
+{
+    constexpr int count = (rows + step - 1) / step, ends = (rows + threads - 1) / threads;
+    const int t = threadIdx.x, x = t % across, first = tile.shifted ? 0 : sector;
+    Pack held[count] = {}, last[ends] = {};
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        const int y = t / across + i * step;
+        if ((i * step >= sector || y >= first) && ((i + 1) * step <= rows || y < rows))
+            read<inner>(held[i], a, m, n, tile, y, x * pack - tile.shift(t / across, n));
     }
-    __syncthreads();
 #pragma unroll
-    for (int i = threadIdx.x; i < BLOCK_X * down; i += threads) {
-        const int x = i / down;
-        scalar_t* to = b + size_t(first_col + x) * m + first_row;
-        const int back = aligned ? 0 : size_t(to) / sizeof(scalar_t) % sector, y = i % down * pack + above - back;
-        Pack gathered;
+    for (int i = 0; i < ends; ++i) {
+        const int y = t + i * threads, shift = tile.shift(y, n);
+        if (shift && y >= first && y < rows)
+            read<inner>(last[i], a, m, n, tile, y, BLOCK_X - shift);
+    }
 #pragma unroll
-        for (int j = 0; j < pack; ++j)
-            gathered.values[j] = tile[y + j][place<aligned>(x, y + j)];
-        *reinterpret_cast<Pack*>(to - above + y) = gathered;
+    for (int i = 0; i < count; ++i)
+        if ((i + 1) * step <= rows || t / across + i * step < rows)
+            pieces[place(t / across) + place(i * step) + x] = held[i];
+#pragma unroll
+    for (int i = 0; i < ends; ++i)
+        if (t + i * threads < rows)
+            pieces[place(t + i * threads) + across] = last[i];
+}
+
+// The pieces of B that begin at row `y` of the tile: those of one thread.
+template <bool inner>
+__device__ __forceinline__ void write(const Pack* pieces, scalar_t* b, int m, int n, const Tile& tile, int x, int y)
+{
+    const int row = tile.top + y, left = min(m - row, rows - y), width = n - tile.first_col;
+    const scalar_t* column[pack];
+#pragma unroll
+    for (int j = 0; j < pack; ++j)
+        column[j] = pieces[place(y + j)].values + x + tile.shift(y + j, n);
+#pragma unroll
+    for (int i = 0; i < BLOCK_X; i += lines) {
+        scalar_t* const to = b + size_t(tile.first_col + x + i) * m + row;
+        if (!inner && x + i >= width)
+            break;
+        if (inner || (row >= 0 && left >= pack)) {
+            Pack gathered;
+#pragma unroll
+            for (int j = 0; j < pack; ++j)
+                gathered.values[j] = column[j][i];
+            *reinterpret_cast<Pack*>(to) = gathered;
+        } else
+#pragma unroll
+            for (int j = 0; j < pack; ++j)
+                if (row + j >= 0 && j < left)
+                    to[j] = column[j][i];
     }
 }
 
-extern "C" __global__ void __launch_bounds__(threads)
+template <bool inner>
+__device__ __forceinline__ void transpose(Pack* pieces, const scalar_t* a, scalar_t* b, int m, int n, const Tile& tile)
+{
+    fill<inner>(pieces, a, m, n, tile);
+    __syncthreads();
+    const int x = threadIdx.x / down, y = threadIdx.x % down * pack + sector;
+    const scalar_t* const line = b + size_t(tile.first_col + x) * m + tile.first_row;
+    const int back = size_t(line) / sizeof(scalar_t) % sector;
+    write<inner>(pieces, b, m, n, tile, x, y - back);
+    if (!inner && tile.first_row + BLOCK_Y >= m && y < 2 * sector && back > y - sector) // the last block goes to the end
+        write<inner>(pieces, b, m, n, tile, x, y - back + BLOCK_Y);
+}
+
+extern "C" __global__ void __launch_bounds__(threads, 2)
 transpose_vectorised(const scalar_t* a, scalar_t* b, int m, int n)
 {
-    __shared__ scalar_t tile[rows][BLOCK_X];
+    __shared__ Pack pieces[rows * pitch + rows / pack];
 
     // Blocks past gridDim.y's limit of 65,535 continue in z. Down the rows of A first: blocks that run at the same time
     // write side by side, and read what lies far apart.
     const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     const unsigned tile_rows = (m + BLOCK_Y - 1u) / BLOCK_Y;
-    const int first_row = block % tile_rows * BLOCK_Y, first_col = block / tile_rows * BLOCK_X;
-    const bool aligned = m % pack == 0 && n % pack == 0 && (size_t(a) | size_t(b)) % 16 == 0;
-    if (aligned && first_row + BLOCK_Y <= m && first_col + BLOCK_X <= n) {
-        whole_tile<true>(tile, a, b, m, n, first_row, first_col);
-        return;
-    }
-    if (shifts && !aligned && first_row > 0 && first_row + BLOCK_Y < m && first_col + BLOCK_X <= n) {
-        whole_tile<false>(tile, a, b, m, n, first_row, first_col);
-        return;
-    }
-    // Memory is written in sectors of 32 bytes, and a part of one costs as much as two. So what a block writes of a row
-    // of B begins and ends where sectors do: up to a sector less one element before the tile, and as much before its end.
-    // The tile has that many more rows above it; the last block of a row goes on to the row's end.
-    const int col = threadIdx.x % BLOCK_X, top = first_row - sector;
-    const scalar_t* from = a + (ptrdiff_t(top) + threadIdx.x / BLOCK_X) * n + first_col + col;
-    scalar_t single[singles];
-#pragma unroll
-    for (int i = 0; i < singles; ++i, from += size_t(step) * n) {
-        const int y = i * step + threadIdx.x / BLOCK_X;
-        const bool inside = unsigned(top + y) < unsigned(m) && first_col + col < n && (rows % step == 0 || y < rows);
-        single[i] = inside ? *from : scalar_t(0);
-    }
-#pragma unroll
-    for (int i = 0; i < singles; ++i) {
-        const int y = i * step + threadIdx.x / BLOCK_X;
-        if (rows % step == 0 || y < rows)
-            tile[y][place<true>(col, y)] = single[i];
-    }
-    __syncthreads();
-    const int lane = threadIdx.x % 32, lines = min(BLOCK_X, n - first_col);
-    const int first = max(0, sector - first_row), end = min(rows, m - top); // of the tile's rows, those of A
-    const int pieces = BLOCK_Y / 32 + (first_row + BLOCK_Y >= m);
-    for (int x = threadIdx.x / 32; x < lines; x += threads / 32) {
-        scalar_t* const line = b + size_t(first_col + x) * m + first_row;
-        const int back = aligned ? 0 : int(size_t(line) / sizeof(scalar_t) % sector), y = lane + sector - back;
-#pragma unroll
-        for (int i = 0; i <= BLOCK_Y / 32; ++i)
-            if (i < pieces && y + i * 32 >= first && y + i * 32 < end)
-                line[lane - back + i * 32] = tile[y + i * 32][place<true>(x, y + i * 32)];
-    }
+    const int first_row = block % tile_rows * BLOCK_Y, first_col = block / tile_rows * BLOCK_X, top = first_row - sector;
+    const unsigned origin = unsigned(size_t(a) / sizeof(scalar_t)) + unsigned(top) * n + first_col;
+    const Tile tile = { top, first_row, first_col, m % sector != 0 || size_t(b) % 32 != 0, origin };
+    if (first_row > 0 && first_row + BLOCK_Y < m && first_col + BLOCK_X <= n)
+        transpose<true>(pieces, a, b, m, n, tile);
+    else
+        transpose<false>(pieces, a, b, m, n, tile);
 }
