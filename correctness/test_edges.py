@@ -25,6 +25,18 @@ def test_filter_larger_than_constant_memory(check: Check) -> None:
     check(exact=True)
 
 
+@pytest.mark.cases(
+    shapes=[(259, 520, 7)],
+    where=lambda case: case.family.name in {"conv2d", "separable"} and case.variant.name in {"columns", "paired"},
+)
+def test_largest_unrolled_filter_on_aligned_rows(check: Check, case: Case) -> None:
+    """Check equality to the bit on rows that are aligned to 16 bytes, and with an image or a result that is not."""
+    result = len(case.arrays) - 1
+    for offsets in ((), (1,), (0,) * result + (1,)):
+        check(exact=True, placement=Placement(offsets=offsets))
+    check(exact=True, placement=Placement(grid_y=1))
+
+
 @pytest.mark.slow
 @pytest.mark.cases(shapes=[(4_400_001,)], where=lambda case: case.build.id == "reduce-vectorised-512-float32")
 def test_share_of_several_rounds(check: Check) -> None:

@@ -1,19 +1,22 @@
 // 2-D convolution, a window as in window.cu, four neighbouring columns a thread, rows read by pieces of 16 bytes.
-// K + 3 pixels of a row serve four outputs, so the cache is read a quarter as often; slide.h says how rows come and go.
+// K + 3 pixels of a row serve four outputs, so the cache is read a quarter as often; slide.h says how rows come and go,
+// and queued.h for K = 7, where blocks are high.
 // The filter lies in constant memory, from where a multiplication takes its factor at no cost. K = 3, 5 and 7 are
 // unrolled; conv2d_columns takes any other K and goes as naive.cu does. Few rows a block (BLOCK_Y) leave no
 // multiprocessor idle at the end and find the rows that they share in L2, many read fewer rows twice: 8 is best for
 // K = 3 and 5, and for K = 7 250, with which all blocks of 8192^2 run at once, four on each of 132 multiprocessors.
 // Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 96 to 130 registers (int32, K = 7: 160),
-// most of them for rows on their way; where rows are not aligned, two rows of a block's outputs in shared memory.
-// Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.96, 0.93, 0.80 of a copy's bandwidth at 8192^2, K
+// most of them for rows on their way; two rows of a block's outputs in shared memory, and six of the image (queued.h).
+// Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.96, 0.93, 0.82 of a copy's bandwidth at 8192^2, K
 // = 3, 5, 7 (float32). An SM multiplies integers at half the rate: paired.cu needs fewer of these products.
 
 #include "any_filter.h"
+#include "queued.h"
 #include "slide.h"
 
 constexpr int largest = 7;
 template <int K> constexpr bool straight = K == 5 && BLOCK_Y <= 16; // 2 % quicker; for K = 3 and 7 it is 1 to 2 % slower
+template <int K> constexpr bool queued = K == 7 && BLOCK_Y > 16; // 3 % quicker, where blocks are high
 __constant__ scalar_t constant_filter[largest * largest];
 
 template <int K> __device__ __forceinline__ void convolve(const scalar_t* image, scalar_t* out, int rows, int columns)
@@ -31,11 +34,15 @@ template <int K> __device__ __forceinline__ void convolve(const scalar_t* image,
                 }
             }
     };
+#if __CUDA_ARCH__ >= 800
+    if (queued<K> && columns % each == 0 && (size_t(image) | size_t(out)) % 16 == 0)
+        return slide_queued<K>(image, out, rows, columns, add_row);
+#endif
     slide<K, straight<K>>(image, out, rows, columns, add_row);
 }
 
 #define CONV2D_COLUMNS(K) \
-    extern "C" __global__ void __launch_bounds__(threads, (straight<K> ? 640 : 384) / threads) \
+    extern "C" __global__ void __launch_bounds__(threads, (straight<K> ? 640 : queued<K> ? 512 : 384) / threads) \
         conv2d_columns_##K(const scalar_t* image, const scalar_t*, scalar_t* out, int rows, int columns, int) \
     { \
         convolve<K>(image, out, rows, columns); \

@@ -15,6 +15,14 @@ template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const 
             : "memory");
 }
 
+// The same of what is there.
+template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const T* from)
+{
+    static_assert(bytes == 16, "or of fewer, by cp.async.ca");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(unsigned(__cvta_generic_to_shared(to))), "l"(from)
+        : "memory");
+}
+
 // What was copied since the last call is a group.
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
