@@ -25,6 +25,11 @@ def tile_owner(block: Block, index: tuple[int, ...]) -> ww.Owner:
     return ww.Owner((row // bx, col // by), (thread % bx, thread // bx))
 
 
+def vectorised_threads(tile: Block) -> int:
+    """Return the threads of a block of vectorised.cu: of float32, each reads two pieces of 16 bytes at least."""
+    return 128 if tile[0] * tile[1] < 4096 else 256
+
+
 def sector_tile(m: int, n: int, block: Block, itemsize: int, index: tuple[int, ...], offset: int) -> tuple[int, int]:
     """Return the tile of vectorised.cu whose block writes an element.
 
@@ -93,7 +98,8 @@ TRANSPOSE = ww.Family(
             configurations=TILES,
             x=0,
             y=1,
-            threads=lambda: (256, 1),
+            threads=lambda block: (vectorised_threads(block), 1),
+            macros=lambda block: {"THREADS": vectorised_threads(block)},
             order=lambda tile, tiles: tile[0] * tiles[1] + tile[1],
             tile_of=sector_tile,
             benchmarks=LADDER,

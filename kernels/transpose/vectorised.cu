@@ -10,7 +10,7 @@
 // Share on an H200, predicted: 0.95 to 1.00; reached: 0.98 of a copy's bandwidth at 8192^2 (float32), 0.92 at
 // 8191x8193.
 
-constexpr int threads = 256, pack = 16 / sizeof(scalar_t), sector = 32 / sizeof(scalar_t);
+constexpr int threads = THREADS, pack = 16 / sizeof(scalar_t), sector = 32 / sizeof(scalar_t);
 constexpr int across = BLOCK_X / pack, down = BLOCK_Y / pack, rows = BLOCK_Y + sector; // pieces of a row of A and of B
 constexpr int pitch = across + 1, step = threads / across, lines = threads / down; // lines: rows of B at once
 static_assert(step % pack == 0 && lines % sector == 0, "a thread's rows begin equally far past a piece or a sector");
@@ -127,7 +127,7 @@ __device__ __forceinline__ void transpose(Pack* pieces, const scalar_t* a, scala
         write<inner>(pieces, b, m, n, tile, x, y - back + BLOCK_Y);
 }
 
-extern "C" __global__ void __launch_bounds__(threads, 2)
+extern "C" __global__ void __launch_bounds__(threads, 512 / threads)
 transpose_vectorised(const scalar_t* a, scalar_t* b, int m, int n)
 {
     __shared__ Pack pieces[rows * pitch + rows / pack];
