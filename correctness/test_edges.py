@@ -26,7 +26,7 @@ def test_filter_larger_than_constant_memory(check: Check) -> None:
 
 
 @pytest.mark.cases(
-    shapes=[(259, 520, 7)],
+    shapes=[(259, 520, 7), (20, 516, 7)],
     where=lambda case: case.family.name in {"conv2d", "separable"} and case.variant.name in {"columns", "paired"},
 )
 def test_largest_unrolled_filter_on_aligned_rows(check: Check, case: Case) -> None:

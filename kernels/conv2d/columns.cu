@@ -5,8 +5,9 @@
 // unrolled; conv2d_columns takes any other K and goes as naive.cu does. Few rows a block (BLOCK_Y) leave no
 // multiprocessor idle at the end and find the rows that they share in L2, many read fewer rows twice: 8 is best for
 // K = 3 and 5, and for K = 7 250, with which all blocks of 8192^2 run at once, four on each of 132 multiprocessors.
-// Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 96 to 130 registers (int32, K = 7: 160),
-// most of them for rows on their way; two rows of a block's outputs in shared memory, and six of the image (queued.h).
+// Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 96 to 130 registers (int32, K = 7, low
+// blocks: 160), most of them for rows on their way, but for queued.h; in shared memory two rows of a block's outputs, and
+// for queued.h six of the image.
 // Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.96, 0.93, 0.82 of a copy's bandwidth at 8192^2, K
 // = 3, 5, 7 (float32). An SM multiplies integers at half the rate: paired.cu needs fewer of these products.
 
@@ -16,7 +17,11 @@
 
 constexpr int largest = 7;
 template <int K> constexpr bool straight = K == 5 && BLOCK_Y <= 16; // 2 % quicker; for K = 3 and 7 it is 1 to 2 % slower
-template <int K> constexpr bool queued = K == 7 && BLOCK_Y > 16; // 3 % quicker, where blocks are high
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+template <int K> constexpr bool queued = false;
+#else
+template <int K> constexpr bool queued = K == 7 && BLOCK_Y > 16; // 1 to 3 % quicker; low blocks are slower
+#endif
 __constant__ scalar_t constant_filter[largest * largest];
 
 template <int K> __device__ __forceinline__ void convolve(const scalar_t* image, scalar_t* out, int rows, int columns)
@@ -34,10 +39,9 @@ template <int K> __device__ __forceinline__ void convolve(const scalar_t* image,
                 }
             }
     };
-#if __CUDA_ARCH__ >= 800
-    if (queued<K> && columns % each == 0 && (size_t(image) | size_t(out)) % 16 == 0)
-        return slide_queued<K>(image, out, rows, columns, add_row);
-#endif
+    if constexpr (queued<K>)
+        if (columns % each == 0 && (size_t(image) | size_t(out)) % 16 == 0)
+            return slide_queued<K>(image, out, rows, columns, add_row);
     slide<K, straight<K>>(image, out, rows, columns, add_row);
 }
 

@@ -1,7 +1,6 @@
 // How columns.cu goes down an image for K = 7, where rows are aligned: as slide.h does, but rows come to shared memory by
-// themselves (cp.async). They need no registers on their way, and a warp waits for a row once, not for each of its loads.
-// Four rows are on their way; with 6 to 16 it takes longer: memory is as busy as in a copy from the fifteenth microsecond
-// on, and what else is asked for only waits there.
+// themselves (cp.async). They need no registers on their way, and a warp waits for two rows at once. While it adds these
+// up it asks for two more, so that two to four are on their way: with more, 8192^2 takes longer on an H200.
 
 #pragma once
 
@@ -14,7 +13,7 @@ __device__ __forceinline__ void slide_queued(const scalar_t* image, scalar_t* ou
 {
     constexpr int ahead = 4, slots = ahead + 2, ends = (K + each - 2) / each; // ends: pieces behind the lanes' own
     static_assert(BLOCK_Y % 2 == 0 && K % 2, "a row of outputs is odd where one of the image is");
-    __shared__ Pack queues[threads / 32][slots][32 + ends];
+    __shared__ Pack queues[threads / 32][slots][32 + ends]; // of two rows that are read, and four that come
     const int out_rows = rows - K + 1, out_columns = columns - K + 1, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     // Blocks past gridDim.y's limit of 65,535 continue in z.
     const int first_row = (blockIdx.z * gridDim.y + blockIdx.y) * BLOCK_Y;
@@ -25,9 +24,10 @@ __device__ __forceinline__ void slide_queued(const scalar_t* image, scalar_t* ou
     Pack(&queue)[slots][32 + ends] = queues[warp];
     // The first lanes bring a piece of the ends of two rows.
     const int end_row = lane / ends, end = 32 + lane % ends;
-    const bool inside = col < columns, end_inside = end_row < 2 && first_col + end * each < columns;
+    const int left = columns - first_col;
+    const bool inside = lane * each < left, end_inside = end_row < 2 && end * each < left;
 #pragma unroll
-    for (int slot = 0; slot < slots; ++slot) { // what is behind the image's rows, which sums take in that nothing is made of
+    for (int slot = 0; slot < slots; ++slot) { // pieces behind the ends of rows: sums that are not written read them
         if (!inside)
             queue[slot][lane] = {};
         if (slot % 2 == end_row && !end_inside)
@@ -54,7 +54,7 @@ __device__ __forceinline__ void slide_queued(const scalar_t* image, scalar_t* ou
     int now = 0, next = ahead; // slots
     for (int row = 0; row < height; row += 2) {
         wait_for_copies<ahead / 2 - 1>();
-        __syncwarp();
+        __syncwarp(); // and the two rows that the next ones replace have been read
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
             if (row + j >= height)
