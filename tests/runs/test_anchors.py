@@ -19,7 +19,7 @@ from warpwatch.catalogue.project import Project
 from warpwatch.cli.baseline_promote import promote
 from warpwatch.compare.anchors import beside_anchors
 from warpwatch.compare.history import load
-from warpwatch.runs.anchors import read_anchors
+from warpwatch.runs.anchors import MOST_GPUS, read_anchors
 from warpwatch.runs.baseline import ANCHORS
 from warpwatch.runs.files import run_files
 from warpwatch.runs.record import BadRun, read_document, read_run
@@ -137,6 +137,13 @@ def test_anchors_of_another_gpu_are_kept_and_say_nothing_and_those_of_another_dr
     assert {run.gpu_uuid for run in read_anchors(folder)} == {"GPU-a", "GPU-b"}
     assert promoted(project, save(tmp_path / "saved", 4, slower, driver="590.1"), allowed=["mixed"])
     assert not read_anchors(folder)
+
+
+def test_a_gpu_without_anchors_takes_no_place_of_one_that_has_them(project: Project, tmp_path: Path) -> None:
+    for night in range(MOST_GPUS + 2):
+        assert promoted(project, save(tmp_path / "saved", night, {}, uuid=f"GPU-{night}"))
+    anchors = read_anchors(project.baselines / "a-gpu")
+    assert {run.gpu_uuid for run in anchors} == {f"GPU-{night}" for night in range(1, MOST_GPUS + 1)}
 
 
 def test_a_case_is_not_slower_because_its_baseline_was_lucky(project: Project, tmp_path: Path) -> None:

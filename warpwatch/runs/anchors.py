@@ -87,8 +87,9 @@ class Anchors:
         comparable = [run for run in candidates if all(run.setting(name) == runs[0].setting(name) for name in SETTINGS)]
         comparable.sort(key=lambda run: run.when or LATEST)
         present = {name: timed.facts for run in runs for name, timed in run.cases.items()}
-        ours = [part.gpu_uuid for run in runs for part in by_gpu(run)]
-        uuids = list(dict.fromkeys([*ours, *(run.gpu_uuid for run in reversed(comparable))]))[:MOST_GPUS]
+        ours = {part.gpu_uuid for run in runs for part in by_gpu(run)}
+        known = dict.fromkeys(run.gpu_uuid for run in reversed(comparable))
+        uuids = sorted(known, key=lambda uuid: uuid not in ours)[:MOST_GPUS]
         cases: dict[Path, set[str]] = {}
         for uuid in uuids:
             anchored = set[str]()
