@@ -72,7 +72,7 @@ def test_the_partition_of_the_work_is_that_of_the_launch(results: Results) -> No
     found = {(r["variant"], r["block"]): r for r in rows(tables(results)["partition"])}
     row = found["vectorised", "64x64"]
     assert (row["shape"], row["blocks"]) == ("4096x4096", "64×64×1")  # which most variants and blocks have
-    assert (float(row["threads a block"]), float(row["elements a thread"])) == (128, 64 * 64 / 128)
+    assert (float(row["threads a block"]), float(row["elements a thread"])) == (256, 64 * 64 / 256)
     assert not [key for key in found if key[0] == "serial"]
 
 

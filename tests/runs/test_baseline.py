@@ -380,7 +380,10 @@ def test_a_committed_baseline_is_one_that_promote_would_take(folder: Path) -> No
     saved = read_runs(folder)
     assert len(saved) >= 3
     assert {run.slug for run in saved} == {folder.name}
-    assert objections(saved, []) == {}
     timed = {case.id for case in timed_cases(FAMILIES)}
+    # A run may lack serial cases: those are of the host, and no verdict rests on their times.
+    lacking = {name for run in saved for name in saved[0].cases.keys() - run.cases.keys()}
+    assert lacking <= {case.id for case in timed_cases(FAMILIES) if case.variant.on_host}
+    assert objections(saved, []).keys() == ({"partial"} if lacking else set())
     assert all(name.startswith(YOUNGER.get(folder.name, ())) for name in timed - saved[0].cases.keys())
     assert all(name.startswith(GONE.get(folder.name, ())) for name in saved[0].cases.keys() - timed)
