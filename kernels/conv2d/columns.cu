@@ -8,7 +8,7 @@
 // Costs: (K + 3) (1 + (K - 1) / BLOCK_Y) / 4 reads from the cache an output; 96 to 130 registers (int32, K = 7, low
 // blocks: 160), most of them for rows on their way, but for queued.h; in shared memory two rows of a block's outputs, and
 // for queued.h six of the image.
-// Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.96, 0.93, 0.82 of a copy's bandwidth at 8192^2, K
+// Share on an H200, predicted: 0.9 or more for K up to 5; reached: 0.96, 0.93, 0.80 of a copy's bandwidth at 8192^2, K
 // = 3, 5, 7 (float32). An SM multiplies integers at half the rate: paired.cu needs fewer of these products.
 
 #include "any_filter.h"
