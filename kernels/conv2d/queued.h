@@ -37,12 +37,12 @@ __device__ __forceinline__ void slide_queued(const scalar_t* image, scalar_t* ou
     const Pack *pieces = start + lane, *end_pieces = start + size_t(end_row) * pitch + end;
     const auto bring = [&](int slot, int row, int second) { // one of two rows, with the second one the ends of both
         if (inside && row + second < height)
-            copy<16>(&queue[slot + second][lane], pieces);
+            copy(&queue[slot + second][lane], pieces);
         pieces += pitch;
         if (!second)
             return;
         if (end_inside && row + end_row < height)
-            copy<16>(&queue[slot + end_row][end], end_pieces);
+            copy(&queue[slot + end_row][end], end_pieces);
         end_pieces += 2 * size_t(pitch);
         commit_copies();
     };

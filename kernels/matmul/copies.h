@@ -16,9 +16,9 @@ template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const 
 }
 
 // Of 16 bytes that exist: this needs no register for how many there are.
-template <int bytes, class T> __device__ __forceinline__ void copy(T* to, const T* from)
+template <class T> __device__ __forceinline__ void copy(T* to, const T* from)
 {
-    static_assert(bytes == 16, "fewer need cp.async.ca");
+    static_assert(sizeof(T) == 16, "fewer bytes need cp.async.ca");
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(unsigned(__cvta_generic_to_shared(to))), "l"(from)
         : "memory");
 }
